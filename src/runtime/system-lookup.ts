@@ -3,23 +3,35 @@ import type { LookupFunction } from 'node:net'
 
 type Addresses = readonly LookupAddress[]
 
+interface Running {
+  readonly addresses: Promise<Addresses>
+  readonly sinceMs: number
+}
+
 /** After this time without an answer the last addresses of a name are used, in milliseconds. */
 const LATE_MS = 500
-/** How old the last addresses of a name may be, in milliseconds: RFC 8767 recommends one to three days. */
-const STALE_MS = 24 * 3_600_000
+/**
+ * After this time without an answer a second lookup of the same name begins, in milliseconds. A lookup asks the name
+ * servers that were configured when it began, and may try each of them several times.
+ */
+const AGAIN_MS = 10_000
+const MOST_RUNNING = 2
 
 /**
- * Resolves host names for `net.connect` and `tls.connect`, also while DNS fails. It asks the system each time, as
- * Node's own lookup does. If the system fails, or does not answer within 500 ms, it uses the last addresses of the
- * name, which are at most a day old (RFC 8767, serve-stale). The answer that a name does not exist is no such failure.
+ * Resolves host names for `net.connect` and `tls.connect`, also while DNS fails. It asks the system for each
+ * connection, as Node's own lookup does. If the system fails, or does not answer within 500 ms, it uses the addresses
+ * of the last answer, however old they are: a process whose connections are stable resolves a name only once.
  *
- * Resolves each name only once at a time. Node uses one of four threads for a lookup, and the same threads read files.
- * While DNS fails, a lookup keeps its thread busy for 10 s or more.
+ * The answer that a name does not exist is such a failure too. The C library also gives it for a name with IPv4
+ * addresses only whose A records cannot be read, and when only the right one of several search domains fails.
+ *
+ * While DNS fails, lookups of a name share one question. Node runs only two lookups at a time, so those of one name
+ * would delay all others.
  */
 export class NameLookup {
   readonly #nowMs: () => number
-  readonly #last = new Map<string, { readonly addresses: Addresses; readonly atMs: number }>()
-  readonly #running = new Map<string, Promise<Addresses>>()
+  readonly #last = new Map<string, Addresses>()
+  readonly #running = new Map<string, readonly Running[]>()
 
   /** @param nowMs - a clock that never goes back, in milliseconds */
   constructor(nowMs: () => number = () => performance.now()) {
@@ -40,40 +52,45 @@ export class NameLookup {
 
   async #resolve(hostname: string, options: LookupOptions): Promise<Addresses> {
     const key = `${options.family ?? 0} ${hostname}`
-    const running = this.#running.get(key) ?? this.#ask(key, hostname, options)
+    const answer = this.#ask(key, hostname, options)
     const last = this.#last.get(key)
-    if (last === undefined || this.#nowMs() - last.atMs > STALE_MS) return running
+    if (last === undefined) return answer
     const late = Promise.withResolvers<Addresses>()
-    const timer = setTimeout(() => late.resolve(last.addresses), LATE_MS)
+    const timer = setTimeout(() => late.resolve(last), LATE_MS)
     try {
-      return await Promise.race([running, late.promise])
-    } catch (error) {
-      if (isMissing(error)) throw error
-      return last.addresses
+      return await Promise.race([answer, late.promise])
+    } catch {
+      return last
     } finally {
       clearTimeout(timer)
     }
   }
 
+  /** The answer of the newest running lookup, or of a new one. */
   #ask(key: string, hostname: string, options: LookupOptions): Promise<Addresses> {
+    const running = this.#running.get(key) ?? []
+    const newest = running.at(-1)
+    const nowMs = this.#nowMs()
+    if (newest !== undefined && (running.length >= MOST_RUNNING || nowMs - newest.sinceMs < AGAIN_MS)) {
+      return newest.addresses
+    }
     const { promise, resolve, reject } = Promise.withResolvers<Addresses>()
-    this.#running.set(key, promise)
+    const own: Running = { addresses: promise, sinceMs: nowMs }
     dns.lookup(hostname, { ...options, all: true }, (error, addresses) => {
-      this.#running.delete(key)
-      if (error === null) {
-        this.#last.set(key, { addresses, atMs: this.#nowMs() })
-        resolve(addresses)
-      } else {
-        if (isMissing(error)) this.#last.delete(key)
+      const others = (this.#running.get(key) ?? []).filter((one) => one !== own)
+      this.#running.set(key, others)
+      if (error !== null) {
         reject(error)
+      } else if (addresses.length === 0) {
+        reject(Object.assign(new Error(`no address for ${hostname}`), { code: 'ENODATA' }))
+      } else {
+        this.#last.set(key, addresses)
+        resolve(addresses)
       }
     })
+    this.#running.set(key, [...running, own])
     return promise
   }
-}
-
-function isMissing(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === 'ENOTFOUND'
 }
 
 /** For all connections of this process: one name has the same addresses for all of them. */

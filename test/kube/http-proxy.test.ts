@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { ProxyError, parseProxy, proxyFromEnvironment } from '../../src/kube/http-proxy.ts'
 import { HttpTransport } from '../../src/kube/http-transport.ts'
+import { failingLookup } from '../support/failing-lookup.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { certificate, serverTls, startServer } from './loopback-server.ts'
 
@@ -72,7 +73,7 @@ test('a proxy that cannot be used is refused in one line that keeps its password
 async function startProxy(
   t: TestContext,
   fault?: number | 'silent' | 'silent tunnel',
-): Promise<{ url: URL; asked: string[]; open: () => number }> {
+): Promise<{ url: URL; asked: string[]; open: () => number; cut: () => void }> {
   const asked: string[] = []
   const sockets = new Set<Socket>()
   const keep = (socket: Socket): Socket => {
@@ -97,12 +98,15 @@ async function startProxy(
     upstream.pipe(socket).pipe(upstream)
   })
   await new Promise<void>((resolve) => proxy.listen(0, '127.0.0.1', resolve))
-  t.after(async () => {
+  const cut = (): void => {
     for (const socket of sockets) socket.destroy()
+  }
+  t.after(async () => {
+    cut()
     await new Promise((resolve) => proxy.close(resolve))
   })
   const url = new URL(`http://user:pass@127.0.0.1:${(proxy.address() as AddressInfo).port}`)
-  return { url, asked, open: () => [...sockets].filter(({ destroyed }) => !destroyed).length }
+  return { url, asked, open: () => [...sockets].filter(({ destroyed }) => !destroyed).length, cut }
 }
 
 const request = { method: 'GET', path: '/a', query: [], headers: {} } as const
@@ -134,6 +138,34 @@ test('plain HTTP is forwarded by a proxy', async (t) => {
   const response = await transport.send(request, never)
   assert.equal('body' in response && response.body, 'forwarded')
   assert.deepEqual(proxy.asked, [`GET http://example.test/a ${basic}`])
+})
+
+test('a new connection goes to the last address of the proxy while DNS fails', async (t) => {
+  const system = failingLookup(t)
+  const proxy = await startProxy(t)
+  const named = new URL(`http://proxy.test:${proxy.url.port}`)
+  const tls = { ca: certificate('ca.crt'), serverName: 'cluster.example.test' }
+  const server = await startServer(t, (_, response) => response.end('ok'), { tls: serverTls('cluster') })
+  const transports = [
+    new HttpTransport({ server: server.url, proxy: named, tls }),
+    new HttpTransport({ server: new URL('http://example.test'), proxy: named }),
+  ]
+  for (const transport of transports) {
+    t.after(() => transport.close())
+    system.fails = false
+    await transport.send(request, never)
+    system.fails = true
+    const before = system.asked
+    proxy.cut()
+    // The transport may notice only at its first request that the connection is cut.
+    await eventually('a request that succeeds', () =>
+      transport.send(request, never).then(
+        () => true,
+        () => false,
+      ),
+    )
+    assert.ok(system.asked > before)
+  }
 })
 
 test('an https proxy is spoken to in HTTP/1.1, so that each tunnel has its own connection', async (t) => {

@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs'
 import { syncBuiltinESMExports } from 'node:module'
 
 // Loaded before a program (`--import`). The file `state`, a parameter in the URL of this module, decides how the name
-// `localhost` is resolved: `answers` with 127.0.0.1, `fails` at once, or `hangs` for 10 s before it fails.
+// `localhost` is resolved: `answers` with 127.0.0.1, `fails` at once, `denies` that the name exists, or `hangs` for
+// 10 s before it fails.
 
 type Answer = (error: Error | null, addresses: readonly dns.LookupAddress[]) => void
 
@@ -15,7 +16,8 @@ const lookup = (hostname: string, options: object, answer: Answer): void => {
     return
   }
   const now = readFileSync(state, 'utf8')
-  const failure = Object.assign(new Error(`getaddrinfo EAI_AGAIN ${hostname}`), { code: 'EAI_AGAIN' })
+  const code = now === 'denies' ? 'ENOTFOUND' : 'EAI_AGAIN'
+  const failure = Object.assign(new Error(`getaddrinfo ${code} ${hostname}`), { code })
   if (now === 'answers') setImmediate(answer, null, [{ address: '127.0.0.1', family: 4 }])
   else setTimeout(answer, now === 'hangs' ? 10_000 : 0, failure, [])
 }

@@ -15,8 +15,8 @@ import { TcpProxy } from '../peers/tcp-proxy.ts'
 const addresses = ['192.0.2.1', '192.0.2.2']
 /** A lease lasts long enough for a machine that pauses for some seconds. */
 const times = ['--lease-ttl=15s', '--reconcile-interval=5s']
-/** How long DNS fails, and how long it then hangs: together longer than a lease lasts. */
-const outageMs = 9_000
+/** The length of each outage. The three together are longer than a lease lasts. */
+const outageMs = 7_000
 
 for (const leaseStore of ['etcd', 'kubernetes'] as const) {
   test(`a master stays listed while DNS fails and its connections end, with leases in ${leaseStore}`, async (t) => {
@@ -24,7 +24,7 @@ for (const leaseStore of ['etcd', 'kubernetes'] as const) {
     const { etcd, server } = await startCluster(owner, { kind: 'bare' })
     const directory = temporaryDirectory(owner, 'dns')
     const dns = join(directory, 'state')
-    const set = (state: 'answers' | 'fails' | 'hangs'): void => writeFileSync(dns, state)
+    const set = (state: 'answers' | 'fails' | 'denies' | 'hangs'): void => writeFileSync(dns, state)
     set('answers')
     const api = await TcpProxy.start(owner, { target: server.port })
     const store = await TcpProxy.start(owner, { target: Number(new URL(etcd.url).port) })
@@ -53,11 +53,12 @@ for (const leaseStore of ['etcd', 'kubernetes'] as const) {
     await whenRight(server.api, { addresses, port: server.port }, 60_000)
 
     const followed = await followKeys(owner, [etcd], Object.values(listKeys()))
-    for (const state of ['fails', 'hangs'] as const) {
+    for (const state of ['fails', 'denies', 'hangs'] as const) {
       set(state)
       for (const proxy of [api, store]) proxy.cut()
       await sleep(outageMs)
-      assert.ok(api.connections > 0, `no connection while DNS ${state}`)
+      assert.ok(api.connections > 0, `no connection to the API server while DNS ${state}`)
+      if (leaseStore === 'etcd') assert.ok(store.connections > 0, `no connection to etcd while DNS ${state}`)
     }
     await followed.caughtUp()
     assert.deepEqual(judgeVersions(followed.versions, 0, addresses), { gaps: [], empty: [] })

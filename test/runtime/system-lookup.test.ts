@@ -15,7 +15,7 @@ const second = [{ address: '127.0.0.2', family: 4 }]
 function begin(t: TestContext) {
   const open: { readonly hostname: string; readonly answer: Answer }[] = []
   t.mock.method(dns, 'lookup', (hostname: string, options: object, answer: Answer) => {
-    assert.deepEqual(options, { all: true, hints: 0 })
+    assert.partialDeepStrictEqual(options, { all: true, hints: 0 })
     open.push({ hostname, answer })
   })
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -100,18 +100,87 @@ test('an error after 500 ms is nobody’s error', async (t) => {
   assert.deepEqual(late, [first])
 })
 
-test('a name that does not exist any more is not resolved to its last addresses', async (t) => {
+test('the answer that a name does not exist is a failure like others: parts of DNS may have failed', async (t) => {
   const { asked } = begin(t)
-  await asked(first)
   await assert.rejects(asked('ENOTFOUND'), { code: 'ENOTFOUND' })
-  await assert.rejects(asked('EAI_AGAIN'), { code: 'EAI_AGAIN' })
+  await asked(first)
+  assert.deepEqual(await asked('ENOTFOUND'), first)
+  assert.deepEqual(await asked('EAI_AGAIN'), first)
+  assert.deepEqual(await asked(second), second)
+  assert.deepEqual(await asked('ENOTFOUND'), second)
 })
 
-test('addresses are used for a day', async (t) => {
+test('a process that has not resolved a name for a month has its last addresses', async (t) => {
   const { time, asked } = begin(t)
   await asked(first)
-  time.nowMs += 24 * 3_600_000
+  time.nowMs += 30 * 24 * 3_600_000
   assert.deepEqual(await asked('EAI_AGAIN'), first)
-  time.nowMs += 1
-  await assert.rejects(asked('EAI_AGAIN'), { code: 'EAI_AGAIN' })
+})
+
+test('an answer without addresses is a failure', async (t) => {
+  const { asked } = begin(t)
+  await assert.rejects(asked([]), { code: 'ENODATA', message: 'no address for api.test' })
+  await asked(first)
+  assert.deepEqual(await asked([]), first)
+})
+
+test('each family has its own addresses', async (t) => {
+  const { lookup, answer } = begin(t)
+  const ask = (family: number): Promise<unknown> =>
+    new Promise((resolve) => lookup('api.test', { hints: 0, family }, (error, address) => resolve(error ?? address)))
+  const four = ask(4)
+  answer(second)
+  assert.equal(await four, '127.0.0.2')
+  const six = ask(6)
+  answer('EAI_AGAIN')
+  assert.match(String(await six), /EAI_AGAIN/)
+})
+
+test('after 10 s a second lookup begins, which may succeed before the first, and never a third', async (t) => {
+  const { time, ask, answer, open } = begin(t)
+  const results: unknown[] = []
+  const begun = (): void => {
+    ask().then(
+      (addresses) => results.push(addresses),
+      (error: NodeJS.ErrnoException) => results.push(error.code),
+    )
+  }
+  begun()
+  time.nowMs = 9_999
+  begun()
+  assert.equal(open.length, 1)
+  time.nowMs = 10_000
+  begun()
+  assert.equal(open.length, 2)
+  time.nowMs = 30_000
+  begun()
+  assert.equal(open.length, 2)
+  open.reverse()
+  answer(first)
+  await new Promise(setImmediate)
+  assert.deepEqual(results, [first, first])
+  answer('EAI_AGAIN')
+  await new Promise(setImmediate)
+  assert.deepEqual(results, [first, first, 'EAI_AGAIN', 'EAI_AGAIN'])
+  begun()
+  assert.equal(open.length, 1, 'a lookup that has ended is not shared')
+})
+
+test('a lookup that throws is an error of that lookup alone', async (t) => {
+  const thrown = t.mock.method(dns, 'lookup', () => {
+    throw Object.assign(new Error('bad name'), { code: 'ERR_INVALID_ARG_VALUE' })
+  })
+  const { lookup } = new NameLookup()
+  const error = await new Promise((resolve) => lookup('api.test', { all: true }, resolve))
+  assert.match(String(error), /bad name/)
+  assert.match(String(await new Promise((resolve) => lookup('api.test', { all: true }, resolve))), /bad name/)
+  assert.equal(thrown.mock.callCount(), 2)
+})
+
+test('no timer is left when the answer is there', async (t) => {
+  const { asked } = begin(t)
+  await asked(first)
+  const cleared = t.mock.method(globalThis, 'clearTimeout')
+  await asked(second)
+  assert.equal(cleared.mock.callCount(), 1)
 })

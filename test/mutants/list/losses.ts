@@ -393,37 +393,38 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-dns-failure-ends-a-connection': {
     broken: 'While DNS fails, no new connection can be opened to a server whose addresses are known.',
     file: 'runtime/system-lookup.ts',
-    text: '      if (isMissing(error)) throw error\n      return last.addresses',
-    instead: '      throw error',
+    text: '    } catch {\n      return last',
+    instead: '    } catch (error) {\n      throw error',
     tests: ['runtime/system-lookup.test.ts'],
   },
   'a-dns-failure-is-waited-for': {
     broken: 'While DNS does not answer, a new connection waits for it.',
     file: 'runtime/system-lookup.ts',
-    text: 'await Promise.race([running, late.promise])',
-    instead: 'await running',
+    text: 'await Promise.race([answer, late.promise])',
+    instead: 'await answer',
     tests: ['runtime/system-lookup.test.ts'],
   },
-  'a-missing-name-is-a-dns-failure': {
-    broken: 'A name that does not exist any more has its last addresses.',
+  'a-partial-dns-failure-ends-a-connection': {
+    broken: 'The answer that a name does not exist counts, although parts of DNS may have failed.',
     file: 'runtime/system-lookup.ts',
-    text: '        if (isMissing(error)) this.#last.delete(key)\n',
-    instead: '',
+    text: '    } catch {\n      return last',
+    instead:
+      "    } catch (error) {\n      if ((error as NodeJS.ErrnoException).code === 'ENOTFOUND') throw error\n      return last",
     tests: ['runtime/system-lookup.test.ts'],
   },
-  'lookups-fill-all-threads': {
+  'lookups-delay-each-other': {
     broken:
-      'Each new connection begins another lookup of the same name, and in an outage of DNS they occupy all threads.',
+      'Each new connection begins another lookup of the same name, and in an outage of DNS they delay those of all others.',
     file: 'runtime/system-lookup.ts',
-    text: '    this.#running.set(key, promise)\n',
+    text: '    this.#running.set(key, [...running, own])\n',
     instead: '',
     tests: ['runtime/system-lookup.test.ts'],
   },
-  'an-old-address-for-ever': {
-    broken: 'The last addresses of a name are used after more than a day.',
+  'a-hung-lookup-is-waited-for': {
+    broken: 'A process that started while DNS hung waits for its first lookup after DNS is repaired.',
     file: 'runtime/system-lookup.ts',
-    text: ' || this.#nowMs() - last.atMs > STALE_MS',
-    instead: '',
+    text: 'running.length >= MOST_RUNNING || nowMs - newest.sinceMs < AGAIN_MS',
+    instead: 'running.length >= 1',
     tests: ['runtime/system-lookup.test.ts'],
   },
   'the-api-server-by-present-dns': {

@@ -248,7 +248,7 @@ export const objectName = z
 
 /** Names and default times are those of every Kubernetes component. */
 export const leaderElectionOptions = {
-  title: 'Leader election of the Endpoints and EndpointSlice controllers',
+  title: 'Leader election of the Endpoints, EndpointSlice and ServiceCIDR controllers',
   options: {
     leaderElect: {
       schema: z.boolean(),

@@ -62,7 +62,8 @@ test('from npm pack to a running controller in an empty folder, by the commands 
       ],
     })
     mkdirSync(join(home, '.kube'), { recursive: true })
-    for (const kubeconfig of [join(kubernetes, 'admin.conf'), join(home, '.kube/config')]) {
+    mkdirSync(join(kubernetes, 'apiserver-bootstrap'))
+    for (const kubeconfig of [join(kubernetes, 'apiserver-bootstrap/kubeconfig'), join(home, '.kube/config')]) {
       copyFileSync(server.kubeconfig, kubeconfig)
     }
     const line = readmeLine('apiserver-bootstrap run --kubeconfig')

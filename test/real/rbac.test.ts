@@ -194,8 +194,11 @@ describe('the rights in config/kustomize', () => {
       { withinMs: 30_000 },
     )
     assert.equal((await write('create', { metadata: { ...metadata, labels: {} }, spec: {} }, ...asWriter)).code, 0)
-    const named = { metadata: { name: 'apiserver-bootstrap-forged', namespace: 'kube-system' }, spec: {} }
-    assert.match((await write('create', named, ...asWriter)).stderr, /not writer/)
+    const named = (name: string) => ({ metadata: { name, namespace: 'kube-system' }, spec: {} })
+    const forged = named('apiserver-bootstrap-192-0-2-9-0123abcd')
+    assert.match((await write('create', forged, ...asWriter)).stderr, /not writer/)
+    const election = await write('create', named('apiserver-bootstrap-endpoints'), ...asWriter)
+    assert.equal(election.code, 0, `the leader election of config/kustomize/endpoints-controllers: ${election.stderr}`)
     const deleteOwn = ['delete', 'lease', own, '--namespace=apiserver-bootstrap', '--dry-run=server']
     assert.match((await kubectl(...deleteOwn, ...asWriter)).stderr, /not writer/)
     assert.match((await write('replace', { metadata, spec: {} }, ...asWriter)).stderr, /not writer/)

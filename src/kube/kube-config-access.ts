@@ -230,6 +230,13 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
   if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)
+  // With such a value no request could be sent, not even a probe.
+  const problem = user.token ? tokenProblem(user.token) : undefined
+  if (problem !== undefined) fail(`the token of ${of} ${problem}`)
+  for (const value of Object.values(impersonationHeaders(user)).flat()) {
+    const unfit = tokenProblem(value)
+    if (unfit !== undefined) fail(`a name under as, as-groups, as-uid or as-user-extra of ${of} ${unfit}`)
+  }
 }
 
 function isListOf(list: unknown, isEntry: (entry: unknown) => boolean): boolean {
@@ -289,8 +296,12 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
   }
 }
 
-/** The problem of a token; undefined if a request can carry it in a header. */
+/** Longer values are no tokens: kube-apiserver reads 1 MiB of headers, and other servers much less. */
+const MAX_TOKEN_LENGTH = 65_536
+
+/** The problem of a token or another header value; undefined if a request can carry it. */
 export function tokenProblem(token: string): string | undefined {
+  if (token.length > MAX_TOKEN_LENGTH) return `has more than ${MAX_TOKEN_LENGTH} characters`
   return /[^\x20-\x7e\x80-\xff]/.test(token) ? 'contains a character that no HTTP header may have' : undefined
 }
 

@@ -91,8 +91,7 @@ interface Held {
  * when it begins and once when it ends.
  *
  * New content takes effect when a second reading finds the same, because the first may find a file half written. After
- * a 401 new content takes effect at once. We compare contents, because a rotation within one tick of the file system's
- * clock need not change times and sizes.
+ * a 401 new content takes effect at once. Contents are compared, because a quick rotation may leave time and size.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
@@ -110,6 +109,7 @@ export class KubeCredentials {
   #refusal: { readonly credentials: Credentials; readonly lastMs: number } | undefined
   readonly #refused: Symptom
   #isFailing = false
+  #authorityFailure: unknown
 
   constructor(options: KubeCredentialsOptions) {
     this.#options = options
@@ -141,8 +141,7 @@ export class KubeCredentials {
   /** The TLS settings of an anonymous request, without any credentials. */
   async anonymous(signal: AbortSignal): Promise<Credentials> {
     const { access } = this.#identity.resolved
-    const ca = await abortable(this.#authority(access), signal)
-    return assemble({ ...access, user: undefined }, { ca })
+    return assemble({ ...access, user: undefined }, { ca: await abortable(this.#authority(access), signal) })
   }
 
   /** Call it after a 401. Returns other credentials, or the same object if there are none within a second. */
@@ -201,10 +200,10 @@ export class KubeCredentials {
   }
 
   async #readAll(): Promise<Credentials> {
-    const { reload } = this.#options
     let problem: unknown
+    this.#authorityFailure = undefined
     try {
-      const resolved = await reload?.()
+      const resolved = await this.#options.reload?.()
       // While the certificate authority of a new kubeconfig cannot be read, the previous kubeconfig stays in use.
       if (resolved && resolved.access !== this.#identity.resolved.access) await this.#authority(resolved.access)
       if (resolved) this.#adopt(resolved)
@@ -221,7 +220,7 @@ export class KubeCredentials {
       throw noCredentials(problem)
     }
     for (const [kind, lifetimes] of this.#held.lifetimes) this.#options.onExpiry?.(kind, lifetimes)
-    this.#report(problem ?? this.#identity.renewal?.failure)
+    this.#report(problem ?? this.#authorityFailure ?? this.#identity.renewal?.failure)
     return this.#held.credentials
   }
 
@@ -300,7 +299,12 @@ export class KubeCredentials {
     const { resolved, renewal } = this.#identity
     const { access } = resolved
     const { user } = access
-    const ca = await this.#authority(access)
+    const ca = await this.#authority(access).catch((error: unknown) => {
+      // The authority in use stays, so that a token or client certificate can be replaced all the same.
+      if (this.#held === undefined) throw error
+      this.#authorityFailure = error
+      return this.#held.credentials.tls.ca
+    })
     const clientCertificate = await readPair(access, this.#held?.credentials.tls)
     if (user === undefined) return { ca }
     if (user.tokenFile) return { ca, clientCertificate, authorization: `Bearer ${await readToken(user.tokenFile)}` }
@@ -311,8 +315,8 @@ export class KubeCredentials {
     }
     if (renewal === undefined) return { ca, clientCertificate }
     const grant = await renewal.current()
-    const { authorization } = grant
-    return { ca, clientCertificate: grant.clientCertificate ?? clientCertificate, authorization, grant }
+    const certificate = grant.clientCertificate ?? clientCertificate
+    return { ca, clientCertificate: certificate, authorization: grant.authorization, grant }
   }
 
   async #authority({ ca: pem, source }: Access): Promise<string | undefined> {
@@ -385,8 +389,7 @@ async function read(pem: Pem): Promise<string> {
 
 async function readToken(file: string): Promise<string> {
   const token = (await read({ file })).trim()
-  if (token === '') throw new KubeError('NoCredentials', `token file ${file} is empty`)
-  const problem = tokenProblem(token)
+  const problem = token === '' ? 'is empty' : tokenProblem(token)
   if (problem !== undefined) throw new KubeError('NoCredentials', `token file ${file} ${problem}`)
   return token
 }

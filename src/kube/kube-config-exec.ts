@@ -30,6 +30,8 @@ export interface ExecPluginOptions {
 /** If the first answer takes longer, in ms, we log that requests wait. Otherwise the API server would seem to hang. */
 const SLOW_MS = 1_000
 const MAX_OUTPUT_BYTES = 1024 * 1024
+/** How long after a plugin's end its pipes may stay open, in ms. */
+const PIPES_OPEN_MS = 500
 
 /**
  * Returns a function that runs a credential plugin (client-go's `exec` authentication); `Renewal` decides when. We do
@@ -106,11 +108,25 @@ function runPlugin(
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
       stderr = (stderr + text).slice(0, MAX_OUTPUT_BYTES)
     })
-    child.on('close', (code, signal) => {
-      if (code === 0) return settle(undefined)
+    const ended = (code: number | null, signal: string | null): void => {
+      clearTimeout(closing)
+      if (code === 0) {
+        settle(undefined)
+        return
+      }
       // Plugins may write their input and their credentials to standard error.
       const words = oneLine(withoutSecrets(stderr).trim().split('\n')[0] ?? '').slice(0, 200)
       settle(new Error(`failed with ${signal ?? `exit code ${code}`}${words === '' ? '' : `: ${words}`}`))
+    }
+    let closing: NodeJS.Timeout | undefined
+    child.on('close', ended)
+    // A plugin may start an agent that keeps the pipes open, as ssh does. What it wrote until its end counts.
+    child.on('exit', (code, signal) => {
+      closing = setTimeout(() => {
+        child.stdout?.destroy()
+        child.stderr?.destroy()
+        ended(code, signal)
+      }, PIPES_OPEN_MS)
     })
     if (stop.aborted) onStop()
   })

@@ -12,6 +12,7 @@ import { addSecret, oneLine } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
 import { isLoopbackHost } from './http-proxy.ts'
 import { ByteBuffer } from './http-streams.ts'
+import { tokenProblem } from './kube-config-access.ts'
 import type { KubeConfig } from './kube-config-document.ts'
 import { answerLimits } from './transport.ts'
 
@@ -103,6 +104,11 @@ export class Renewal {
     const held = this.#grant
     try {
       const given = await ask(held)
+      const nowMs = clock.wallMs()
+      const ends = ({ expiresMs = Number.POSITIVE_INFINITY }: Grant): number => expiresMs
+      if (held !== undefined && ends(given) <= nowMs && nowMs < ends(held)) {
+        throw new KubeError('NoCredentials', 'the new credentials have already expired')
+      }
       const isNewer = (given.expiresMs ?? 0) > (held?.expiresMs ?? 0)
       this.#grant = given
       this.#failure = undefined
@@ -191,6 +197,8 @@ export function authProvider(
         // The first grant is the token in the kubeconfig, if it has not expired. Each later grant must expire later.
         return idToken(user, held === undefined ? clock.wallMs() : (held.expiresMs ?? Number.POSITIVE_INFINITY), signal)
       })
+      const problem = authorization === undefined ? undefined : tokenProblem(authorization)
+      if (problem !== undefined) throw new Error(`returned a token that ${problem}`)
       const expiresMs = authorization === undefined ? undefined : tokenExpiry(authorization)
       return { authorization, clientCertificate: undefined, expiresMs }
     } catch (error) {
@@ -246,6 +254,8 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
   if (!client || !token || !issuer)
     throw new Error('client-id, refresh-token and idp-issuer-url are required to renew the id-token')
+  // Otherwise anybody on the path could name a token_endpoint.
+  refuseClearText('issuer', new URL(issuer), new URL(issuer))
   const ca = await authorityOf(settings)
   const connect = { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) }
   const dispatcher = new Agent({ connect, allowH2: false })
@@ -257,7 +267,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
     const { token_endpoint: endpoint, token_endpoint_auth_methods_supported: methods } = discovery
     if (typeof endpoint !== 'string' || !URL.canParse(endpoint))
       throw new Error('the discovery document of the issuer has no valid token_endpoint')
-    refuseClearText(new URL(endpoint), new URL(issuer))
+    refuseClearText('token_endpoint', new URL(endpoint), new URL(issuer))
     const form = new URLSearchParams({ grant_type: 'refresh_token', refresh_token: token })
     const headers: Record<string, string> = { 'content-type': 'application/x-www-form-urlencoded' }
     const basic = !Array.isArray(methods) || methods.includes('client_secret_basic')
@@ -270,7 +280,7 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
     }
     const answer = await json(dispatcher, endpoint, { method: 'POST', headers, body: form.toString(), signal })
     const { id_token: idToken, refresh_token: refreshToken } = answer
-    if (typeof idToken !== 'string') throw new Error('the response of the token_endpoint has no id_token')
+    if (typeof idToken !== 'string' || idToken === '') throw new Error('the token_endpoint returned no id_token')
     return { idToken, refreshToken: typeof refreshToken === 'string' ? refreshToken : undefined }
   } finally {
     await dispatcher.destroy()
@@ -278,9 +288,9 @@ export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal
 }
 
 /** Throws if the refresh token would be sent without TLS, except to the issuer's own origin on loopback. */
-function refuseClearText(endpoint: URL, issuer: URL): void {
-  if (endpoint.protocol === 'https:' || (endpoint.origin === issuer.origin && isLoopbackHost(issuer))) return
-  throw new Error(`the token_endpoint ${oneLine(endpoint.origin, 80)} does not use TLS; the refresh token is not sent`)
+function refuseClearText(what: string, url: URL, issuer: URL): void {
+  if (url.protocol === 'https:' || (url.origin === issuer.origin && isLoopbackHost(issuer))) return
+  throw new Error(`the ${what} ${oneLine(url.origin, 80)} does not use TLS; the refresh token is not sent`)
 }
 
 async function authorityOf(settings: OidcSettings): Promise<string | undefined> {

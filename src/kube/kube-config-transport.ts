@@ -61,8 +61,8 @@ class KubeConfigTransport implements Transport {
   readonly #retiring = new Set<HttpTransport>()
   readonly #warnings = new Set<string>()
   #current: Lane | undefined
-  /** The certificate authority in use when the server last answered; undefined for the system's authorities. */
-  #verifiedCa: string | undefined
+  /** The certificate authority that last verified the server. `ca`: undefined for the system's authorities. */
+  #verified: { readonly ca: string | undefined } | undefined
   #isUnverified = false
   /** The connections of anonymous requests, while there are any. */
   #anonymous: Lane | undefined
@@ -102,7 +102,7 @@ class KubeConfigTransport implements Transport {
     } catch (error) {
       const verified = request.mayBeAnonymous === true ? this.#authorityBefore(credentials, error) : undefined
       if (verified === undefined) throw error
-      const tls = { ...credentials.tls, ca: verified, cert: undefined, key: undefined }
+      const tls = { ...credentials.tls, ...verified, cert: undefined, key: undefined }
       return this.#sendAnonymously({ headers: {}, tls }, request, signal)
     }
     this.#verifiedUnder(credentials)
@@ -142,8 +142,8 @@ class KubeConfigTransport implements Transport {
    * another cluster, or arrive before the server's new certificate. In both cases the server is alive. Only probes use
    * the previous authority.
    */
-  #authorityBefore({ tls }: Credentials, error: unknown): string | undefined {
-    const isOther = this.#verifiedCa !== undefined && tls.ca !== this.#verifiedCa
+  #authorityBefore({ tls }: Credentials, error: unknown): { readonly ca: string | undefined } | undefined {
+    const isOther = this.#verified !== undefined && tls.ca !== this.#verified.ca
     const cause = error instanceof KubeError ? error.cause : undefined
     if (!isOther || certificateFault(failureCode(cause)) === undefined) return undefined
     const { source, server } = this.#access
@@ -151,12 +151,12 @@ class KubeConfigTransport implements Transport {
       'the new certificate authority does not verify the certificate of the API server: only readiness is read, anonymously, with the previous certificate authority'
     if (!this.#isUnverified) this.#logger.warn({ source, server: server.origin, error }, message)
     this.#isUnverified = true
-    return this.#verifiedCa
+    return this.#verified
   }
 
   #verifiedUnder({ tls }: Credentials): void {
     this.#endAnonymous()
-    this.#verifiedCa = tls.ca
+    this.#verified = tls.skipVerify === true ? undefined : { ca: tls.ca }
     const { source, server } = this.#access
     if (this.#isUnverified) {
       this.#logger.info(

@@ -82,25 +82,35 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   }
   let texts = await readTexts(origin)
   let last = resolveEntries(merged(texts), options.context)
+  let refused: { readonly texts: readonly string[]; readonly error: unknown } | undefined
+  const isSame = (some: readonly string[], others: readonly string[]): boolean =>
+    some.every((text, index) => text === others[index])
   const { server } = last.access
   const context = last.config.currentContext
   return {
     ...last,
     async reload() {
       const next = await readTexts(origin)
-      if (next.every((text, index) => text === texts[index])) return last
-      // We keep the context of the start, because `kubectl config use-context` must not move a running program to
-      // another cluster.
-      const resolved = resolveEntries(merged(next), context, 'none')
-      // A file that names another server is refused, because its credentials would be sent to the server in use.
-      if (resolved.access.server.href !== server.href) {
-        throw new KubeConfigError(
-          `kubeconfig ${resolved.access.source}: the server has changed to ${resolved.access.server.origin}; restart to use it`,
-        )
+      if (isSame(next, texts)) return last
+      // Parsing takes long enough that it must not be repeated each second.
+      if (refused !== undefined && isSame(next, refused.texts)) throw refused.error
+      try {
+        // We keep the context of the start, because `kubectl config use-context` must not move a running program to
+        // another cluster.
+        const resolved = resolveEntries(merged(next), context, 'none')
+        // A file that names another server is refused, because its credentials would be sent to the server in use.
+        if (resolved.access.server.href !== server.href) {
+          throw new KubeConfigError(
+            `kubeconfig ${resolved.access.source}: the server has changed to ${resolved.access.server.origin}; restart to use it`,
+          )
+        }
+        texts = next
+        last = resolved
+        return last
+      } catch (error) {
+        refused = { texts: next, error }
+        throw error
       }
-      texts = next
-      last = resolved
-      return last
     },
   }
 }

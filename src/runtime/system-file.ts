@@ -1,18 +1,35 @@
 import { randomUUID } from 'node:crypto'
-import { readFile, rename, rm } from 'node:fs/promises'
+import { open, rename, rm } from 'node:fs/promises'
 
 const readings = new Map<string, Promise<string>>()
 
+/** The size of a Secret at most. Reading and parsing a much larger file would delay renewals of the lease. */
+const MOST_BYTES = 1024 * 1024
+
 /**
- * The text of a file. Callers share a reading that is in progress. Otherwise each reading of a file that hangs, such as
- * on a network file system whose server is gone, would take another of Node's four threads for files and names.
+ * The text of a file with a configuration, certificate, key or token. Rejects with the code EFBIG if it has more than
+ * 1 MiB.
+ *
+ * Callers share a reading that is in progress. Otherwise each reading of a file that hangs, such as on a network file
+ * system whose server is gone, would take another of Node's four threads for files and names.
  */
 export function readText(file: string): Promise<string> {
   const inProgress = readings.get(file)
   if (inProgress !== undefined) return inProgress
-  const reading = readFile(file, 'utf8').finally(() => readings.delete(file))
+  const reading = readAll(file).finally(() => readings.delete(file))
   readings.set(file, reading)
   return reading
+}
+
+async function readAll(file: string): Promise<string> {
+  const handle = await open(file)
+  try {
+    const { size } = await handle.stat()
+    if (size > MOST_BYTES) throw Object.assign(new Error('it has more than 1 MiB'), { code: 'EFBIG' })
+    return await handle.readFile('utf8')
+  } finally {
+    await handle.close()
+  }
 }
 
 /**

@@ -1,6 +1,6 @@
 import { X509Certificate } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
 import { messageOf } from './errors.ts'
+import { readText } from './system-file.ts'
 
 /** Creates the error of a caller that needs a PEM file. The message is one line and names the file. */
 export type PemFailure = (message: string, cause: unknown) => Error
@@ -8,7 +8,7 @@ export type PemFailure = (message: string, cause: unknown) => Error
 /** The content of a file. Rejects with a `failure` when it cannot be read. */
 export async function readPemFile(file: string, failure: PemFailure): Promise<string> {
   try {
-    return await readFile(file, 'utf8')
+    return await readText(file)
   } catch (error) {
     const { code } = error as NodeJS.ErrnoException
     throw failure(`${file} ${code === 'ENOENT' ? 'does not exist' : `cannot be read (${code})`}`, error)

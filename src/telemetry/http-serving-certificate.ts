@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Cancel } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
@@ -41,7 +41,12 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
   // Node accepts an invalid authority, and then trusts none.
   if (ca !== undefined) usePem(`${clientCaFile}`, () => new X509Certificate(ca), failure)
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
-  usePem(`${certFile} with the key ${keyFile}`, () => createSecureContext(context), failure)
+  const check = (): void => {
+    // Node accepts an empty certificate or key, and then every handshake fails.
+    new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
+    createSecureContext(context)
+  }
+  usePem(`${certFile} with the key ${keyFile}`, check, failure)
   return context
 }
 

@@ -236,6 +236,15 @@ test('groups, uid and extras are impersonated only with a user', () => {
   access({ user: { impersonateGroups: [] } })
 })
 
+test('a token or name that no request can carry is refused, and a token of more than 64 KiB', () => {
+  const unfit = 'contains a character that no HTTP header may have'
+  refused({ user: { token: 'one\n' } }, `the token of user "u" ${unfit}`)
+  refused({ user: { token: 't'.repeat(65_537) } }, 'the token of user "u" has more than 65536 characters')
+  const name = 'a name under as, as-groups, as-uid or as-user-extra of user "u"'
+  refused({ user: { impersonateUser: 'zoë €' } }, `${name} ${unfit}`)
+  refused({ user: { impersonateUser: 'a', impersonateGroups: ['b\nc'] } }, `${name} ${unfit}`)
+})
+
 test('a token file must hold something, unless it may come later', async (t) => {
   const file = join(await tempDir(t), 'token')
   refused({ user: { tokenFile: file } }, `tokenFile ${file} of user "u": no such file`)

@@ -5,6 +5,7 @@ import type { RequestListener } from 'node:http'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { getCACertificates, setDefaultCACertificates } from 'node:tls'
 import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
@@ -330,6 +331,54 @@ for (const content of ['', certificate('ca.crt').replace(/M/g, 'N')]) {
     )
   })
 }
+
+test('while the file of the certificate authority cannot be read, a token is replaced all the same', async (t) => {
+  const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => 'token: one')
+  const [ca, token] = [join(directory, 'ca.crt'), join(directory, 'token')]
+  await writeFile(ca, certificate('ca.crt'))
+  await writeFile(token, 'one')
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, `tokenFile: ${token}`, `certificate-authority: ${ca}`))
+  await clock.advance(1_000)
+  await ask(transport)
+  await clock.advance(1_000)
+  assert.equal(await bodyFrom(transport), 'Bearer one|')
+  await rm(ca)
+  await writeFile(token, 'two')
+  for (let i = 0; i < 3; i++) {
+    await clock.advance(1_000)
+    await ask(transport)
+  }
+  assert.equal(await bodyFrom(transport), 'Bearer two|')
+  await writeFile(ca, certificate('ca.crt'))
+  await clock.advance(1_000)
+  await ask(transport)
+  assert.deepEqual(
+    logger.lines.map(({ level, message }) => `${level} ${message}`),
+    ['warn credentials cannot be renewed; the previous ones stay in use', 'info credentials can be read again'],
+  )
+})
+
+test('a wrong authority in place of those of the system costs everything but anonymous probes', async (t) => {
+  const authorities = getCACertificates('default')
+  t.after(() => setDefaultCACertificates(authorities))
+  setDefaultCACertificates([certificate('ca.crt')])
+  const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', 'tls-server-name: 127.0.0.1'))
+  for (let i = 0; i < 3; i++) {
+    await clock.advance(1_000)
+    await ask(transport)
+  }
+  server.cut()
+  const other = `certificate-authority-data: ${base64(certificate('other-ca.crt'))}`
+  await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', other))
+  for (let i = 0; i < 2; i++) {
+    await clock.advance(1_000)
+    await ask(transport).catch(() => {})
+  }
+  await assert.rejects(ask(transport), /certificate/)
+  const probed = await transport.send({ ...request, mayBeAnonymous: true }, never)
+  assert.equal('body' in probed && probed.body, '|')
+})
 
 /** Sends requests while the kubeconfig is replaced with another text. In its own process, because it may block. */
 const replacing = `

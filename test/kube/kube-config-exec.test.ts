@@ -163,6 +163,23 @@ test('a plugin that gives no first answer within a second is named, once', async
   assert.match(lines[0] ?? '', /^warn exec plugin ".*" of user "u" has not answered yet; requests .* wait for it$/)
 })
 
+test('what a plugin wrote until its end counts, also if a process that it started keeps the pipes open', async (t) => {
+  const pidFile = join(await tempDir(t), 'pid')
+  const agent = "const agent = require('node:child_process').spawn('sleep', ['60'], { stdio: 'inherit' })"
+  const body = `${agent}\nrequire('node:fs').writeFileSync(${JSON.stringify(pidFile)}, String(agent.pid))\nagent.unref()`
+  const { run } = await pluginOf(t, `${body}\n${answer({ token: 't' })}`)
+  const endAgent = (): void => {
+    const pid = Number(readFileSync(pidFile, 'utf8'))
+    assert.ok(isAlive(pid))
+    process.kill(pid)
+  }
+  assert.equal((await run()).authorization, 'Bearer t')
+  endAgent()
+  const failing = await pluginOf(t, `${body}\nconsole.error('no login')\nprocess.exitCode = 3`)
+  await assert.rejects(failing.run(), /failed with exit code 3: no login$/)
+  endAgent()
+})
+
 test('closing ends a plugin that runs', async (t) => {
   const { run, close, runs } = await pluginOf(t, 'setTimeout(() => {}, 6e4)')
   const waiting = assert.rejects(run(), /^KubeError: exec plugin .* was stopped: the connection is closed$/)

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import { KubeConfig } from '@kubernetes/client-node'
 import { KubeError } from '../../src/kube/errors.ts'
 import { authProvider, type Grant, planRenewal, Renewal, refreshIdToken } from '../../src/kube/kube-config-renewal.ts'
@@ -119,6 +120,31 @@ test('a plugin that gives what it has kept is asked again in time, and not in a 
   assert.ok(attempts.length > 10 && attempts.length < 20, `${attempts.length} attempts`)
 })
 
+test('a grant that has expired does not replace one that has not', async () => {
+  const { time, renewal, attempts, give, current, atOnce } = open()
+  const first = current()
+  give('one', startMs + 10 * minute)
+  await first
+  await time.advance(9 * minute)
+  assert.equal(await atOnce(), 'one')
+  assert.equal(attempts.length, 2)
+  give('over', startMs + minute)
+  await turn()
+  assert.equal(await atOnce(), 'one')
+  assert.match(String(renewal.failure), /the new credentials have already expired$/)
+  await time.advance(15 * second)
+  assert.equal(await atOnce(), 'one')
+  assert.equal(attempts.length, 3)
+  give('two', startMs + hour)
+  await turn()
+  assert.equal(await atOnce(), 'two')
+  await time.advance(2 * hour)
+  assert.equal(await atOnce(), 'two')
+  give('over too', startMs + hour + 1)
+  await turn()
+  assert.equal(await atOnce(), 'over too')
+})
+
 test('a grant without end is kept until it is asked for, or until the time after which it is asked for anyhow', async () => {
   const endless = open()
   const first = endless.current()
@@ -211,6 +237,31 @@ test('the issuer gets the id and the secret of the client encoded, and no text s
   assert.deepEqual(seen, [`Basic ${Buffer.from('a%3Ab:c%2Fd%20of%20the%20test').toString('base64')}`])
   const secrets = ['refresh-token-of-the-issuer', settings['refresh-token'], settings['client-secret']]
   for (const secret of secrets) assert.equal(withoutSecrets(`<${secret}>`), '<[redacted]>')
+})
+
+test('an issuer without TLS on another machine is not asked', async (t) => {
+  const { settings } = await startIssuer(t)
+  await assert.rejects(refreshIdToken({ ...settings, 'idp-issuer-url': 'http://192.0.2.1/realm' }, signal), {
+    message: 'the issuer http://192.0.2.1 does not use TLS; the refresh token is not sent',
+  })
+})
+
+test('an id-token that is empty, or that no request can carry, is not used', async (t) => {
+  for (const [token, reason] of [
+    ['', 'the token_endpoint returned no id_token'],
+    ['e30.e30.c2ln\n', 'returned a token that contains a character that no HTTP header may have'],
+  ] as const) {
+    const issuer = await startServer(t, (_, response) =>
+      response.end(JSON.stringify({ token_endpoint: `${issuer.url.origin}/token`, id_token: token })),
+    )
+    const config = configWith({
+      name: 'oidc',
+      config: { 'client-id': 'c', 'refresh-token': 'r', 'idp-issuer-url': issuer.url.origin },
+    })
+    const clock = new VirtualClock().view()
+    const ask = authProvider(config, { source: 'kubeconfig', timeoutMs: 60_000, clock, signal })
+    await assert.rejects(ask(undefined), { message: `kubeconfig: auth-provider "oidc": ${reason}` })
+  }
 })
 
 test('a token_endpoint without TLS elsewhere is named by its origin only, and gets nothing', async (t) => {

@@ -308,6 +308,21 @@ test('a file that cannot be read is named, with the reason', async (t) => {
   assert.match(await reasonOf({ ...account, environment }), /^this Pod has no service account token: .*: no such file$/)
 })
 
+test('a kubeconfig that cannot be used is parsed once, and a later one is used', async (t) => {
+  const file = join(await tempDir(t), 'config')
+  await writeFile(file, configOf(server))
+  const { reload } = await loadKubeConfig({ kubeconfig: file, environment: {} })
+  const refusal = (): Promise<unknown> => reload().catch((error: unknown) => error)
+  await writeFile(file, configOf('server: https://192.0.2.9'))
+  const first = await refusal()
+  assert.match(String(first), /the server has changed to https:\/\/192\.0\.2\.9/)
+  assert.equal(await refusal(), first)
+  await writeFile(file, 'no: [kubeconfig')
+  assert.notEqual(await refusal(), first)
+  await writeFile(file, `${configOf(server)}\n`)
+  assert.equal((await reload()).access.server.host, '192.0.2.1')
+})
+
 test('files of $KUBECONFIG that hang leave threads for other files', { timeout: 60_000 }, async (t) => {
   const directory = await tempDir(t)
   const files = ['one', 'two', 'three', 'four'].map((name) => join(directory, name))

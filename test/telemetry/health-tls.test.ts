@@ -71,7 +71,7 @@ test('a certificate that changes is served from then on, and one that cannot be 
   write(authority.issue({ commonName: 'second', ips: ['127.0.0.1'], validForMs: 100 * dayMs }))
   await whenServed('second')
   assert.ok((await ends('health-tls-cert-file')) > 99 * dayMs)
-  writeFileSync(certFile, 'halfway')
+  writeFileSync(certFile, '')
   while (logger.lines.at(-1)?.level !== 'warn') await sleep(200)
   assert.equal(await served(), 'second')
   assert.ok((await ends('health-tls-cert-file')) > 99 * dayMs)

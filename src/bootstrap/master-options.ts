@@ -48,8 +48,8 @@ export interface MasterOptions {
   /** The time between two full passes of a repair. */
   readonly repairIntervalMs: number
   /**
-   * If writes of `default/kubernetes` are refused for this long at the start, or for 90 s more because its ClusterIP is
-   * taken, the program ends. Any other duty that is refused or failing for longer than this is degraded.
+   * If writes of `default/kubernetes` are refused for this long at the start, the program ends, except because its
+   * ClusterIP is taken. Any other duty that is refused or failing for longer than this is degraded.
    */
   readonly startupTimeoutMs: number
   /** Whether to rewrite a stored range that differs from this master's. */

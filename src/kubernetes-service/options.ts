@@ -45,7 +45,7 @@ export const kubernetesServiceOptions = {
       default: 6443,
     },
     hostnameOverride: {
-      schema: z.string().check(z.minLength(1, 'needs a name')),
+      schema: z.string().check(z.minLength(1, 'needs a name'), z.maxLength(253, 'has more than 253 characters')),
       metavar: 'NAME',
       description: 'name of this machine in its holder record; masters behind one address need different ones',
       unset: "the machine's own",

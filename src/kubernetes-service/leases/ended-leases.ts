@@ -1,5 +1,5 @@
 import type { KubeApi } from '../../kube/api.ts'
-import { isKubeError } from '../../kube/errors.ts'
+import { ifFound, isKubeError } from '../../kube/errors.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
 import { type Backoff, exponentialBackoff } from '../../runtime/backoff.ts'
 import type { Clock } from '../../runtime/clock.ts'
@@ -49,7 +49,8 @@ export class EndedLeases {
 
   /**
    * Deletes expired Leases; `expired` must be all of them. Resolves within a second with the Leases that have not
-   * expired after all, because another client wrote them after they were listed. Rejects only with the signal's reason.
+   * expired after all, because their masters renewed them after they were listed. Rejects only with the signal's
+   * reason.
    */
   async collect(expired: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
     const names = new Set(expired.map(({ lease }) => nameOf(lease)))
@@ -58,25 +59,37 @@ export class EndedLeases {
     const due = expired
       .filter(({ lease }) => nowMs >= (this.#attempts.get(nameOf(lease))?.dueMs ?? nowMs))
       .slice(0, MAX_AT_ONCE)
-    const isWritten = await Promise.all(due.map((held) => this.#isWritten(held, signal)))
-    return new Set(due.filter((_, index) => isWritten[index]))
+    const isRenewed = await Promise.all(due.map((held) => this.#isRenewed(held, signal)))
+    return new Set(due.filter((_, index) => isRenewed[index]))
   }
 
-  async #isWritten({ lease, holder }: HeldLease, signal: AbortSignal): Promise<boolean> {
+  async #isRenewed({ lease, holder }: HeldLease, signal: AbortSignal): Promise<boolean> {
     const { api, clock, random, logger } = this.#options
     const name = nameOf(lease)
     const known = this.#attempts.get(name)
     const attempts = known ?? { backoff: exponentialBackoff(pauses, random), dueMs: clock.monotonicMs(), failed: false }
     let error: unknown
+    let isRenewed = false
     try {
-      await within(clock, DELETE_LIMIT_MS, signal, (limited) =>
-        deleteAsRead(api, lease, { urgent: true, signal: limited }),
-      )
+      await within(clock, DELETE_LIMIT_MS, signal, async (limited) => {
+        const options = { urgent: true, signal: limited } as const
+        try {
+          await deleteAsRead(api, lease, options)
+        } catch (failure) {
+          if (!isKubeError(failure, 'Conflict')) throw failure
+          // Probably a renewal. But others may write the Lease too, and an admission webhook may answer this way.
+          isRenewed = true
+          const { namespace } = lease.metadata ?? {}
+          const stored = await ifFound(api.get(leases, { namespace, name }, options))
+          isRenewed = stored !== undefined && renewalOf(stored) !== renewalOf(lease)
+          if (stored !== undefined) throw failure
+        }
+      })
     } catch (failure) {
       error = failure
     }
     signal.throwIfAborted()
-    if (isKubeError(error, 'Conflict')) return true
+    if (isRenewed) return true
     const who = { address: holder.addresses[0], host: holder.host }
     if (known === undefined) logger.info(who, 'lease expired without renewal')
     this.#attempts.set(name, attempts)
@@ -97,6 +110,11 @@ export async function deleteAsRead(
 ): Promise<void> {
   const { namespace, uid, resourceVersion } = lease.metadata ?? {}
   await api.delete(leases, { namespace, name: nameOf(lease) }, { uid, resourceVersion, ...options })
+}
+
+/** Changes with each renewal of a Lease, and with nothing else. */
+export function renewalOf({ spec }: Lease): string {
+  return `${spec?.holderIdentity} ${spec?.renewTime}`
 }
 
 export function nameOf(lease: Lease): string {

@@ -13,7 +13,7 @@ import { type RequestLimit, within } from '../../runtime/request-limit.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
 import { TokenBucket } from '../../runtime/token-bucket.ts'
 import { masterKey } from '../members.ts'
-import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf } from './ended-leases.ts'
+import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf, renewalOf } from './ended-leases.ts'
 import {
   addressOf,
   decodeHolder,
@@ -32,6 +32,8 @@ const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 const NAME_PREFIX = 'apiserver-bootstrap-'
+/** A call gives up after this many conflicts: a server may answer every write with one. The caller retries. */
+const MOST_TRIES = 5
 /**
  * The bounds for another master's TTL: at least `leastMs`, at most `mostMs` or `mostOwn` times this master's own TTL,
  * whichever is more. Without bounds, a Lease of a day would list a dead master for a day. A TTL of 15 s allows the five
@@ -79,6 +81,8 @@ export class KubernetesLeases implements MasterLeases {
   #own: Lease | undefined
   /** The version of our own Lease as created, and when that was requested. */
   #created: { readonly resourceVersion: string | undefined; readonly atMs: number } | undefined
+  /** The names of Leases without a valid record, as last logged. */
+  #unusable: ReadonlySet<string> = new Set()
   /** Sets the timer for the next end of a lease; does nothing without a watch. */
   #wakeAtNextRead: () => void = () => {}
 
@@ -99,6 +103,7 @@ export class KubernetesLeases implements MasterLeases {
       const holder = holderOf(lease)
       return holder === undefined ? [] : [{ lease, holder }]
     })
+    if (found.length < items.length || this.#unusable.size > 0) this.#logUnusable(items)
     const named = new Set(found.filter(isInItsPlace).map(({ lease }) => nameOf(lease)))
     // A Lease with a master's name counts for that master alone, so that rights to the Lease are rights to one address.
     // A placeholder Lease is ignored if its master has a Lease of its own.
@@ -119,7 +124,7 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const current = this.#own
       const verb = current === undefined ? 'create' : 'update'
       const atMs = this.#options.clock.monotonicMs()
@@ -132,7 +137,7 @@ export class KubernetesLeases implements MasterLeases {
           this.#own = undefined
           continue
         }
-        if (!isKubeError(error, 'Conflict', 'AlreadyExists')) throw error
+        if (!isKubeError(error, 'Conflict', 'AlreadyExists') || tries === MOST_TRIES) throw error
         const stored = await this.#read(leaseName(holder), signal)
         // The stored Lease is not ours to renew if a later life holds it.
         this.#own = undefined
@@ -208,11 +213,11 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   #observed(lease: Lease): ObservedLease {
-    const { holderIdentity, renewTime, leaseDurationSeconds } = lease.spec ?? {}
+    const { leaseDurationSeconds } = lease.spec ?? {}
     const ttlMs = leaseDurationSeconds === undefined ? this.#options.ttlMs : leaseDurationSeconds * 1000
     const mostMs = Math.max(BELIEVED_TTL.mostMs, BELIEVED_TTL.mostOwn * this.#options.ttlMs)
     const believedMs = Math.min(Math.max(ttlMs, BELIEVED_TTL.leastMs), mostMs)
-    return { key: nameOf(lease), renewal: `${holderIdentity} ${renewTime}`, ttlMs: believedMs }
+    return { key: nameOf(lease), renewal: renewalOf(lease), ttlMs: believedMs }
   }
 
   /** Whether the last renewal is at least a TTL away from now, by its writer's wall clock and this host's. */
@@ -223,7 +228,7 @@ export class KubernetesLeases implements MasterLeases {
 
   /** Changes this master's Lease, if there is one, and retries after a conflict. */
   async #change(holder: Holder, signal: AbortSignal, change: (current: Lease) => Promise<void>): Promise<void> {
-    for (;;) {
+    for (let tries = 1; ; tries++) {
       const current = await this.#read(leaseName(holder), signal)
       if (current === undefined) return
       try {
@@ -231,9 +236,23 @@ export class KubernetesLeases implements MasterLeases {
         return
       } catch (error) {
         if (isKubeError(error, 'NotFound')) return
-        if (!isKubeError(error, 'Conflict')) throw error
+        if (!isKubeError(error, 'Conflict') || tries === MOST_TRIES) throw error
       }
     }
+  }
+
+  /** Logs each Lease without a valid record once, for as long as it exists. */
+  #logUnusable(items: readonly Lease[]): void {
+    const unusable = items.filter((lease) => holderOf(lease) === undefined).map(nameOf)
+    for (const name of unusable) {
+      if (!this.#unusable.has(name)) {
+        this.#options.logger.warn(
+          { namespace: this.#namespace, name },
+          'ignoring a Lease without a valid holder record',
+        )
+      }
+    }
+    this.#unusable = new Set(unusable)
   }
 
   #read(name: string, signal: AbortSignal): Promise<Lease | undefined> {

@@ -216,22 +216,29 @@ export function isStart(text: string): boolean {
   return tryParseTime(text) !== undefined && text < '9999'
 }
 
+/**
+ * A value that this version does not understand, perhaps of a later version, must not cost its master the address: a
+ * master in an unknown state counts as `failing`, which is listed and confirms nothing, and other fields are left out.
+ */
 const schema = z.object({
   instanceId: name,
   host: name,
   startedAt: z.string().check(z.refine(isStart)),
   addresses: z.array(z.string().check(z.refine(isListable))).check(z.minLength(1)),
   ports: z.object({ securePort: z.number(), nodePort: z.number() }),
-  state: z.enum(HOLDER_STATES),
-  departure: z.optional(name),
-  reason: z.optional(
-    z.pipe(
-      z.string(),
-      z.transform((text) => withoutSecrets(text).slice(0, MAX_REASON)),
+  state: z.catch(z.enum(HOLDER_STATES), 'failing'),
+  departure: z.catch(z.optional(name), undefined),
+  reason: z.catch(
+    z.optional(
+      z.pipe(
+        z.string(),
+        z.transform((text) => withoutSecrets(text).slice(0, MAX_REASON)),
+      ),
     ),
+    undefined,
   ),
-  confirms: z.optional(z.array(name).check(z.maxLength(MAX_DEPARTURES))),
-  coHolder: z.optional(z.boolean()),
+  confirms: z.catch(z.optional(z.array(name).check(z.maxLength(MAX_DEPARTURES))), undefined),
+  coHolder: z.catch(z.optional(z.boolean()), undefined),
 }) satisfies z.ZodMiniType<Holder>
 
 function holderIn(text: string): Holder | undefined {

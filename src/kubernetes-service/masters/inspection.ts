@@ -186,6 +186,8 @@ function textOf(text: string): string | undefined {
 
 /** For a Lease that states no TTL. Masters always state theirs. */
 const DEFAULT_TTL_MS = 15_000
+/** The longest `--lease-ttl`. A Lease that states a longer time was written by somebody else. */
+const LONGEST_TTL_MS = 3_600_000
 
 /** Shows and removes the coordination.k8s.io Leases of masters. Only watching one shows whether it is renewed. */
 export class KubernetesLeaseInspector implements LeaseInspector {
@@ -219,7 +221,8 @@ export class KubernetesLeaseInspector implements LeaseInspector {
   #inspected(object: Lease): InspectedLease {
     const { metadata, spec } = object
     const holder = holderOf(object)
-    const ttlMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
+    const statedMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
+    const ttlMs = Math.min(statedMs, LONGEST_TTL_MS)
     const renewedMs = tryParseTime(spec?.renewTime ?? '')
     const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
     return {

@@ -13,6 +13,7 @@ for (const [what, fault] of [
   ['forbidden', { type: 'status', status: 403 }],
   ['put off', { type: 'status', status: 429, retryAfterSeconds: 20 }],
   ['failed', { type: 'status', status: 500 }],
+  ['answered with a conflict', { type: 'status', status: 409 }],
   ['never answered', { type: 'drop', lost: 'request' }],
 ] as const) {
   test(`a lease that ended counts as gone also while its deletion is ${what}; that is said once, and tried again now and then`, async (t) => {
@@ -43,6 +44,38 @@ for (const [what, fault] of [
     assert.match(seen.at(-1) ?? '', / 192.0.2.2$/, 'who comes back is listed at once')
   })
 }
+
+test('a write that every time meets a conflict fails with it after five tries', async () => {
+  const { direct, open } = await openWorld()
+  const { leases, sent, add } = open()
+  await leases.update(self, signal)
+  add({ methods: ['PUT', 'DELETE'], fault: { type: 'status', status: 409 } })
+  for (const write of ['update', 'mark', 'remove'] as const) {
+    sent.splice(0)
+    await assert.rejects(leases[write](self, signal), { code: 'Conflict' })
+    assert.equal(sent.filter((line) => /PUT|DELETE/.test(line)).length, 5)
+  }
+  assert.equal((await direct.list(leaseResource)).items.length, 1)
+})
+
+test('a Lease without a valid record is logged once, as long as it is there', async () => {
+  const { direct, open } = await openWorld()
+  const { leases, logger } = open()
+  await leases.update(self, signal)
+  const [lease] = (await direct.list(leaseResource)).items
+  const ref = { namespace: 'kube-system', name: lease?.metadata?.name ?? '' }
+  const write = async (record: string | undefined): Promise<void> => {
+    const body = { metadata: { annotations: { 'apiserver-bootstrap/holder': record } } }
+    await direct.patch(leaseResource, ref, { type: 'merge', body })
+    for (let times = 0; times < 2; times++) await leases.list(signal)
+  }
+  const record = lease?.metadata?.annotations?.['apiserver-bootstrap/holder']
+  for (const text of ['nonsense', record, 'nonsense']) await write(text)
+  assert.deepEqual(
+    logger.lines.map(({ level, message, fields }) => [level, message, fields.name]),
+    Array(2).fill(['warn', 'ignoring a Lease without a valid holder record', ref.name]),
+  )
+})
 
 test('a lease that is renewed just before it would be deleted is a live one', async (t) => {
   const { time, direct, open } = await openWorld()

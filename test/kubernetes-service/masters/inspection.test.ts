@@ -196,6 +196,14 @@ test('a Lease without a readable holder has no address', async () => {
   assert.deepEqual(odd, [{ type: 'unreadable', reason: 'Lease x has no valid holder' }])
 })
 
+test('a Lease that states more than the longest TTL counts for that', async () => {
+  const { api, inspector } = await onKubernetes()
+  const metadata = { name: 'x', namespace: 'kube-system', labels: { 'apiserver-bootstrap/lease': 'master' } }
+  const spec = { leaseDurationSeconds: 2 ** 31 - 1 }
+  await api.create(leaseResource, { apiVersion: 'coordination.k8s.io/v1', kind: 'Lease', metadata, spec })
+  assert.deepEqual((await only(inspector)).life, { type: 'renewed', ttlMs: 3_600_000, leftMs: undefined })
+})
+
 test('who watches a lease for its whole TTL knows whether it is renewed; time without a read does not count', async () => {
   const { time, inspector, leases } = await onKubernetes()
   const [alive, dead] = [leases(), leases()]

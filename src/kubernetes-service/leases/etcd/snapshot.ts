@@ -85,7 +85,8 @@ export function readSnapshot(
       unusable.push({ key: record.key, reason: 'is not a valid holder record for that address' })
     } else {
       const address = addressOf(holder)
-      holders.set(address, [...(holders.get(address) ?? []), { holder, modRevision: record.modRevision }])
+      const { modRevision, lease } = record
+      holders.set(address, [...(holders.get(address) ?? []), { holder, modRevision, neverEnds: lease === 0n }])
     }
   }
 
@@ -110,7 +111,8 @@ export function readSnapshot(
       const holder: Holder = isCoHeld ? { ...record.holder, state: 'failing', coHolder: true } : record.holder
       const needsLease = holder.state === 'ready' || holder.state === 'failing'
       if (modRevision !== undefined) live.push({ address, holder, ...renewed })
-      else if (!needsLease) live.push({ address, holder })
+      // A record without an expiry, such as `etcdctl make-mirror` writes, would keep a dead master listed.
+      else if (!needsLease && !record.neverEnds) live.push({ address, holder })
     }
   }
   return { live, unusable }
@@ -119,6 +121,7 @@ export function readSnapshot(
 interface Recorded {
   readonly holder: Holder
   readonly modRevision: bigint
+  readonly neverEnds: boolean
 }
 
 /**

@@ -67,6 +67,14 @@ test('a lease without an etcd lease never ends, beside a record too', () => {
   )
 })
 
+test('a record that never ends and has no lease does not count', () => {
+  for (const state of HOLDER_STATES) {
+    const mirrored = { ...record(holder(A, { state }), 4n), lease: 0n }
+    assert.deepEqual(read([], [mirrored]).live, [], state)
+    assert.equal(read([lease(A, 5n)], [mirrored]).live.length, 1, state)
+  }
+})
+
 test('a lease without a record is a kube-apiserver’s, at the address in its value, and comes first', () => {
   const { live, unusable } = read(
     [

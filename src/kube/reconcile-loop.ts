@@ -59,15 +59,20 @@ export class ReconcileLoop<Own extends string> {
 
   /** Reconciles until the signal is aborted, beginning at once; then rejects with its reason. */
   async run(signal: AbortSignal): Promise<never> {
-    const { clock } = this.#options
+    const { clock, availability, source } = this.#options
     let nextIntervalMs = this.#nextIntervalMs()
     this.request('start')
-    for (;;) {
-      const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.request('interval'))
-      const reasons = await this.#requests.take(signal).finally(cancel)
-      if (reasons.has('interval')) nextIntervalMs = this.#nextIntervalMs()
-      await this.#reconcileUntilSuccess(reasons, signal)
-      this.#settled.resolve()
+    try {
+      for (;;) {
+        const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.request('interval'))
+        const reasons = await this.#requests.take(signal).finally(cancel)
+        if (reasons.has('interval')) nextIntervalMs = this.#nextIntervalMs()
+        await this.#reconcileUntilSuccess(reasons, signal)
+        this.#settled.resolve()
+      }
+    } finally {
+      // Otherwise a failure just before the end would count as an outage for ever.
+      availability.forget(source)
     }
   }
 

@@ -23,19 +23,21 @@ export type ReflectorState<T extends KubeObject> =
     }
   /**
    * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from that version
-   * ended because no event came. `shared`: several changes had that resourceVersion, and more may follow.
+   * ended because no event came. `failures`: how many in a row the server did not serve. `shared`: several changes had
+   * that resourceVersion, and more may follow.
    */
   | {
       readonly phase: 'watching'
       readonly resourceVersion: string
       readonly silences: number
+      readonly failures?: number | undefined
       readonly shared?: boolean | undefined
     }
 
 /** How a request ended. `proven`: no outage, because the server has served the watch, or the page gets more time. */
 export type Ending =
-  /** The server closed the watch normally. */
-  | { readonly kind: 'closed'; readonly proven: boolean }
+  /** The server closed the watch normally. `brief`: within a second, and the watch had brought nothing new. */
+  | { readonly kind: 'closed'; readonly proven: boolean; readonly brief?: boolean }
   /** Nothing arrived for too long. */
   | { readonly kind: 'silent'; readonly proven: boolean }
   /** The request failed. `watchError`: because of an ERROR event inside the watch. */
@@ -57,6 +59,12 @@ interface RetryContext {
 
 const PAGE_SIZE = 500
 
+/**
+ * After this many watches in a row that the server or a proxy answered with an error, or did not answer, we list again:
+ * perhaps only streams are broken, and the copy becomes older and older.
+ */
+const MOST_FAILURES = 60
+
 /** After this many silent watches (half an hour) from one resourceVersion we list again. */
 const MOST_SILENCES = 20
 
@@ -68,6 +76,11 @@ export function startState<T extends KubeObject>(streaming: boolean): ReflectorS
   return streaming
     ? { phase: 'streaming', objects: new ObjectMap() }
     : { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: PAGE_SIZE }
+}
+
+/** The resourceVersion from which a watch would go on; undefined before the end of the first list. */
+export function versionOf<T extends KubeObject>(state: ReflectorState<T>): string | undefined {
+  return state.phase === 'watching' ? state.resourceVersion : undefined
 }
 
 /** Decides how to continue after a watch has ended or a page has failed. Pure. */
@@ -173,7 +186,7 @@ function planWatching<T extends KubeObject>(
     // A server whose store was restored from a backup sends nothing until it has reached this resourceVersion again.
     return { next: silences < MOST_SILENCES ? { ...state, silences } : start, wait: 'none' }
   }
-  if (ending.kind === 'closed') return { next: state, wait: ending.proven ? 'none' : 'short' }
+  if (ending.kind === 'closed') return { next: state, wait: ending.proven && ending.brief !== true ? 'none' : 'short' }
   const { code } = ending.error
   // A restarted server has no history, so the watch expires. The recovery must be quick, so we list at once.
   if (code === 'Expired') return { next: start, wait: context.justListed ? 'short' : 'none' }
@@ -190,6 +203,11 @@ function planWatching<T extends KubeObject>(
       return { next: start, wait: 'long' }
     case 'Forbidden':
       return { next: state, wait: 'long' }
+    case 'Timeout':
+    case 'ServerError': {
+      const failures = ending.proven ? 0 : (state.failures ?? 0) + 1
+      return { next: failures < MOST_FAILURES ? { ...state, failures } : start, wait: 'short' }
+    }
     default:
       return { next: state, wait: 'short' }
   }

@@ -19,6 +19,7 @@ import {
   type ReflectorState,
   type RetryPlan,
   startState,
+  versionOf,
   WatchGuard,
 } from './reflector-plan.ts'
 import { type KubeObject, qualifiedPlural, type Resource, withKind } from './resources.ts'
@@ -207,11 +208,10 @@ export class Reflector<T extends KubeObject> {
     // Only a page that had the longest time shows that the server is away. Otherwise the server may be slow.
     if (page === undefined) return { kind: 'silent', proven: quietMs < pagePatience.mostMs }
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
-    const { next } = page
     const { resourceVersion = page.metadata.resourceVersion } = this.#state
     for (const item of page.items) objects.set(refOfObject(item), item)
-    if (next !== undefined) {
-      this.#state = { phase: 'paging', objects, resourceVersion, continue: next, limit }
+    if (page.next !== undefined) {
+      this.#state = { phase: 'paging', objects, resourceVersion, continue: page.next, limit }
     } else {
       const listed = this.#listed(resourceVersion, objects)
       if (listed !== undefined) await listed
@@ -233,6 +233,7 @@ export class Reflector<T extends KubeObject> {
       },
     })
     this.#guard = guard
+    const from = versionOf(this.#state)
     const streaming = this.#state.phase === 'streaming'
     if (streaming) this.#listBeganMs = clock.monotonicMs()
     // Asked of the state, because this request outlives its list, and must not keep the list in memory.
@@ -276,7 +277,8 @@ export class Reflector<T extends KubeObject> {
     }
     if (watchError !== undefined) return { kind: 'failed', proven: guard.proven, error: watchError, watchError: true }
     if (guard.ranOut) return { kind: 'silent', proven: guard.proven }
-    return { kind: 'closed', proven: guard.proven || guard.ageMs >= PROVEN_AFTER_MS }
+    const isBrief = guard.ageMs < PROVEN_AFTER_MS
+    return { kind: 'closed', proven: guard.proven || !isBrief, brief: isBrief && versionOf(this.#state) === from }
   }
 
   #watchQuery(): WatchQuery {
@@ -303,7 +305,7 @@ export class Reflector<T extends KubeObject> {
       }
     } else {
       // A bookmark means that all changes up to it have been delivered.
-      const before = this.#state.phase === 'watching' ? this.#state.resourceVersion : undefined
+      const before = versionOf(this.#state)
       const shared = type !== 'BOOKMARK' && before === resourceVersion
       this.#state = { phase: 'watching', resourceVersion, silences: 0, shared }
       if (type !== 'BOOKMARK') sink.changed({ type, object: this.#reduced(object) })

@@ -48,7 +48,7 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
 export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
   const { items, metadata } = body
-  if (!isRecord(metadata) || typeof metadata.resourceVersion !== 'string') {
+  if (!isRecord(metadata) || !isText(metadata.resourceVersion) || metadata.resourceVersion === '') {
     throw badResponse(call, 'the list has no resourceVersion')
   }
   if (!isAbsentOr(isText)(metadata.continue)) throw badResponse(call, 'the continue token of the list is not a string')

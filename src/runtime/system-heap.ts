@@ -48,21 +48,32 @@ const MOST_HEAP_BYTES = 64 * MIB
  */
 export function releaseMemory(
   clock: Clock,
-  read: () => MemoryReading = process.memoryUsage,
+  read: () => MemoryReading | undefined = memoryReading,
   collect: () => Promise<void> = collectGarbage,
 ): Cancel {
   let settled: number | undefined
   let collecting = false
   return every(clock, PERIOD_MS, () => {
-    const { rss, heapUsed } = read()
+    const reading = read()
+    if (reading === undefined) return
+    const { rss, heapUsed } = reading
     settled = Math.min(settled ?? rss, rss)
     if (collecting || rss - settled < BURST_BYTES || heapUsed > MOST_HEAP_BYTES) return
     collecting = true
     void collect().finally(() => {
-      settled = read().rss
+      settled = read()?.rss
       collecting = false
     })
   })
+}
+
+/** Undefined while the system refuses to open `/proc/self/stat`, as when it has too many open files. */
+function memoryReading(): MemoryReading | undefined {
+  try {
+    return process.memoryUsage()
+  } catch {
+    return undefined
+  }
 }
 
 /** Runs a full garbage collection, which returns unused pages to the operating system. Never rejects. */

@@ -20,6 +20,7 @@ const states: Readonly<Record<string, ReflectorState<KubeObject>>> = {
   paging: { phase: 'paging', objects: objectMapOf([partial]), continue: 'token', limit: 500 },
   watching: { phase: 'watching', resourceVersion: '7', silences: 0 },
   quiet: { phase: 'watching', resourceVersion: '7', silences: 19 },
+  failing: { phase: 'watching', resourceVersion: '7', silences: 0, failures: 59 },
 }
 
 /** The state with its objects in a list, because an assertion does not compare the objects inside an ObjectMap. */
@@ -41,6 +42,7 @@ function named(next: ReflectorState<KubeObject>): string {
 
 const closed: Ending = { kind: 'closed', proven: true }
 const closedAtOnce: Ending = { kind: 'closed', proven: false }
+const closedWithoutNews: Ending = { kind: 'closed', proven: true, brief: true }
 const silent: Ending = { kind: 'silent', proven: true }
 const failed = (code: KubeErrorCode): Ending => ({
   kind: 'failed',
@@ -62,10 +64,19 @@ const oneOfSeveralRefused: Ending = {
  */
 const table: readonly (readonly [
   Ending,
-  { streaming?: string; broken?: string; first?: string; paging?: string; watching?: string; quiet?: string },
+  {
+    streaming?: string
+    broken?: string
+    first?: string
+    paging?: string
+    watching?: string
+    quiet?: string
+    failing?: string
+  },
 ])[] = [
   [closed, { streaming: 'list, short', watching: 'watch on, none' }],
   [closedAtOnce, { streaming: 'list, short', watching: 'watch on, short' }],
+  [closedWithoutNews, { watching: 'watch on, short' }],
   [silent, { streaming: 'list, none!', watching: 'watch again, none', quiet: 'stream, none' }],
   [failed('Unreachable'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('Unreachable'), { broken: 'list, short', first: 'stream, short' }],
@@ -74,7 +85,10 @@ const table: readonly (readonly [
   [failed('TooManyRequests'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('Unauthorized'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('NoCredentials'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
-  [failed('ServerError'), { broken: 'list, short', first: 'list, short' }],
+  [failed('ServerError'), { broken: 'list, short', first: 'list, short', failing: 'stream, short' }],
+  [failed('Timeout'), { failing: 'stream, short' }],
+  [{ ...failed('Timeout'), proven: true }, { failing: 'watch on, short' }],
+  [failed('Unreachable'), { failing: 'watch on, short' }],
   [failed('ServerError'), { streaming: 'list, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('BadResponse'), { streaming: 'list, short', paging: 'same page, short', watching: 'stream, short' }],
   [failed('Expired'), { streaming: 'list, short', paging: 'list whole, short', watching: 'stream, none' }],
@@ -114,6 +128,15 @@ test('after changes of one revision a watch that breaks is followed by a list, w
     const plan: RetryPlan<KubeObject> = planRetry(shared, ending, { streaming: true, justListed: false })
     assert.deepEqual([seen(plan.next), plan.wait], [seen(startState(true)), wait], JSON.stringify(ending))
   }
+})
+
+test('a watch that fails sixty times in a row without having worked is followed by a list', () => {
+  let state: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
+  for (let failures = 1; failures <= 60; failures++) {
+    assert.equal(state.phase, 'watching')
+    state = planRetry(state, failed('Timeout'), { streaming: true, justListed: false }).next
+  }
+  assert.equal(state.phase, 'streaming')
 })
 
 test('where there is no streaming, what would stream lists', () => {

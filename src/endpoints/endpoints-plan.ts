@@ -74,7 +74,12 @@ function isInSync(current: Endpoints, service: Service, subsets: readonly Endpoi
   if (sameSubsets(current.subsets, subsets)) return true
   // Another writer may have packed the same addresses differently. If the list is truncated, only equal packing counts,
   // because truncation of another packing retains other addresses.
-  return !cut && sameSubsets(repackSubsets(current.subsets), subsets)
+  return !cut && offersOf(current.subsets) === offersOf(subsets) && sameSubsets(repackSubsets(current.subsets), subsets)
+}
+
+/** How many pairs of an address and a port the subsets have. Of others, a client may store millions in one object. */
+function offersOf(subsets: readonly EndpointSubset[] | null | undefined): number {
+  return (subsets ?? []).reduce((sum, subset) => sum + countAddresses([subset]) * (subset.ports?.length || 1), 0)
 }
 
 type Texts = Readonly<Record<string, string>>

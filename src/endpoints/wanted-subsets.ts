@@ -2,7 +2,7 @@ import type { Pod, Service } from '../kube/resources.ts'
 import { familyOf } from '../net/address.ts'
 import { getOrMake } from '../runtime/memo.ts'
 import {
-  findPort,
+  findPorts,
   hasHostname,
   isEndpoint,
   isPodReady,
@@ -67,7 +67,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
     if (address === undefined) continue
     const pod = pods[place] as Pod
     if (only === undefined || differ) {
-      const numbers = ports.map((port) => findPort(pod, port))
+      const numbers = findPorts(pod, ports)
       only = getOrMake(classes, numbers.join(), () => ({ numbers, ready: [], notReady: [] }))
     }
     if (publishesNotReady || isPodReady(pod)) only.ready.push(address)

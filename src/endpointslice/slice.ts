@@ -2,7 +2,7 @@ import type { EndpointSlice, Pod, Service } from '../kube/resources.ts'
 import { tryParseAddress } from '../net/address.ts'
 import { getOrMake } from '../runtime/memo.ts'
 import { inHashOrder } from '../workloads/hash-order.ts'
-import { findPort, hasClusterIp, type ServicePort } from '../workloads/pod-rules.ts'
+import { findPort, findPorts, hasClusterIp, type ServicePort } from '../workloads/pod-rules.ts'
 
 export type AddressType = 'IPv4' | 'IPv6'
 
@@ -114,7 +114,7 @@ export function portsOfPods(service: Service): (pod: Pod) => readonly EndpointPo
   }
   const known = new Map<string, readonly EndpointPort[]>()
   return (pod) => {
-    const numbers = ports.map((port) => findPort(pod, port))
+    const numbers = findPorts(pod, ports)
     return getOrMake(known, numbers.join(), () => numbered(ports.map((port, index) => [port, numbers[index]])))
   }
 }

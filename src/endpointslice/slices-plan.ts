@@ -171,7 +171,7 @@ export function isPlaceholder(slice: EndpointSlice, labels: Labels): boolean {
 }
 
 function hasValuesOf(some: Labels, others: Labels): boolean {
-  return Object.entries(others).every(([key, value]) => (some[key] ?? '') === value)
+  return Object.entries(others).every(([key, value]) => (Object.hasOwn(some, key) ? some[key] : '') === value)
 }
 
 /** The slices of a Service with the same ports, and the desired endpoints with these ports. */

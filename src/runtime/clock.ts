@@ -12,6 +12,12 @@ export interface Clock {
   monotonicMs(): number
   /** Calls `callback` once, after `delayMs` (negative: 0), never synchronously. Throws a RangeError for NaN. */
   schedule(delayMs: number, callback: () => void): Cancel
+  /**
+   * Call it between two pieces of work, of which each may compute for long. If it returns a promise, await it first:
+   * the process has computed for 10 ms, and timers and I/O run meanwhile. Left out: time stands still during a
+   * computation, as in a simulation.
+   */
+  turn?(): Promise<void> | undefined
 }
 
 /** Resolves after `delayMs`. Rejects with the signal's reason as soon as it is aborted. Leaves no timer behind. */

@@ -5,6 +5,11 @@ import type { Random } from './random.ts'
 /** The longest delay that setTimeout supports. If a delay is longer, setTimeout fires at once. */
 const MAX_TIMEOUT_MS = 2 ** 31 - 1
 
+/** How long the work of one turn of the event loop may last, in milliseconds. */
+const TURN_MS = 10
+/** When the first call of `turn` in this turn of the event loop was; undefined before it. */
+let turnBeganMs: number | undefined
+
 /**
  * The clock of this machine. No callback runs early: Node's timers may fire up to a millisecond before the monotonic
  * clock reaches the due time, and are then armed again for the rest, as they are for delays of more than 24 days.
@@ -23,6 +28,16 @@ export const systemClock: Clock = {
     }
     let timer = arm()
     return () => clearTimeout(timer)
+  },
+  turn(): Promise<void> | undefined {
+    if (turnBeganMs === undefined) {
+      turnBeganMs = performance.now()
+      setImmediate(() => {
+        turnBeganMs = undefined
+      })
+      return undefined
+    }
+    return performance.now() - turnBeganMs < TURN_MS ? undefined : new Promise((resolve) => setImmediate(resolve))
   },
 }
 

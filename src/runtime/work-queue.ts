@@ -205,6 +205,9 @@ export class WorkQueue<Key extends string = string> {
     else signal.addEventListener('abort', () => this.shutDown(), { once: true })
     const work = async (): Promise<void> => {
       while (!signal.aborted) {
+        // Work that waits for nothing would otherwise empty a long queue in one turn of the event loop.
+        const turn = this.#clock.turn?.()
+        if (turn !== undefined) await turn
         const key = await this.get()
         if (key === undefined) return
         try {

@@ -123,7 +123,8 @@ export class SelectorIndex<
     const index: KeyIndex<Selecting, Labelled> = { selectors: 0, buckets: new Map() }
     this.#keys.set(key, index)
     for (const each of this.#labelled()) {
-      const value = each.labels?.[key]
+      const { labels = {} } = each
+      const value = Object.hasOwn(labels, key) ? labels[key] : undefined
       if (value !== undefined) bucketOf(index, value).labelled.add(each)
     }
     return index

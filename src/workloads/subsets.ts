@@ -61,25 +61,44 @@ export function packedSubsets(subsets: readonly EndpointSubset[]): readonly Endp
   return only !== undefined && isPacked(only) ? [withPortsInOrder(only)] : grouped(offersByPort(subsets))
 }
 
+/** Endpoints of at most 1.5 MB may pair some thousand ports with some ten thousand addresses each. */
+const MOST_OFFERS = 1_000_000
+
+/** Ports that are in the same subsets share one object `offers`. Throws beyond {@link MOST_OFFERS}. */
 function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
-  const known = new Map<string, EndpointAddress>()
-  const byPort = new Map<string, Offered>()
-  for (const [index, { addresses, notReadyAddresses, ports }] of subsets.entries()) {
+  const byPort = new Map<string, { readonly port: EndpointPort | undefined; readonly places: Set<number> }>()
+  for (const [index, { ports }] of subsets.entries()) {
     const listed: readonly (EndpointPort | undefined)[] = ports?.length ? ports : [undefined]
     for (const [place, port] of listed.entries()) {
       // In Go an appProtocol is a pointer, so upstream treats two ports with equal appProtocols as different.
       const key = port === undefined ? '' : portKey(port, `${index}/${place}`)
-      const { offers } = getOrMake(byPort, key, () => ({ port, offers: new Map() }))
-      for (const address of addresses ?? []) offer(offers, address, true)
-      for (const address of notReadyAddresses ?? []) offer(offers, address, false)
+      getOrMake(byPort, key, () => ({ port, places: new Set() })).places.add(index)
     }
   }
-  return [...byPort.values()]
-
-  function offer(offers: Offers, address: EndpointAddress, ready: boolean): void {
-    const first = getOrMake(known, `${address.ip} ${address.targetRef?.uid ?? ''}`, () => address)
-    if (offers.get(first) !== false) offers.set(first, ready)
+  const known = new Map<string, EndpointAddress>()
+  const firstOf = (address: EndpointAddress): EndpointAddress =>
+    getOrMake(known, `${address.ip} ${address.targetRef?.uid ?? ''}`, () => address)
+  const listed = subsets.map(({ addresses, notReadyAddresses }) => ({
+    ready: (addresses ?? []).map(firstOf),
+    notReady: (notReadyAddresses ?? []).map(firstOf),
+  }))
+  let count = 0
+  const offersAt = (places: ReadonlySet<number>): Offers => {
+    const offers: Offers = new Map()
+    for (const place of places) {
+      const { ready = [], notReady = [] } = listed[place] ?? {}
+      count += ready.length + notReady.length
+      if (count > MOST_OFFERS) throw new Error(`Endpoints with more than ${MOST_OFFERS} pairs of ports and addresses`)
+      for (const address of ready) if (offers.get(address) !== false) offers.set(address, true)
+      for (const address of notReady) offers.set(address, false)
+    }
+    return offers
   }
+  const shared = new Map<string, Offers>()
+  return [...byPort.values()].map(({ port, places }) => {
+    const offers = getOrMake(shared, [...places].join(), () => offersAt(places))
+    return { port, offers }
+  })
 }
 
 /** Equal for equal ports; `place` distinguishes those with an appProtocol. */
@@ -90,12 +109,15 @@ function portKey({ name, port, protocol, appProtocol }: EndpointPort, place: str
 
 function grouped(ports: readonly Offered[]): readonly EndpointSubset[] {
   const numbers = new Map<EndpointAddress, number>()
-  const groups = new Map<string, { readonly offers: Offers; readonly ports: EndpointPort[] }>()
-  for (const { port, offers } of ports) {
-    const key = [...offers]
+  const keys = new Map<Offers, string>()
+  const keyOf = (offers: Offers): string =>
+    [...offers]
       .map(([address, ready]) => `${getOrMake(numbers, address, () => numbers.size)}${ready ? '' : '!'}`)
       .sort()
       .join(' ')
+  const groups = new Map<string, { readonly offers: Offers; readonly ports: EndpointPort[] }>()
+  for (const { port, offers } of ports) {
+    const key = getOrMake(keys, offers, () => keyOf(offers))
     const group = getOrMake(groups, key, () => ({ offers, ports: [] }))
     // Without a port, or with port 0, the addresses offer no port that can be listed.
     if (port !== undefined && port.port > 0) group.ports.push(port)

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sleep } from '../../src/runtime/clock.ts'
+import { systemClock } from '../../src/runtime/system-clock.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { type RetryRate, WorkQueue } from '../../src/runtime/work-queue.ts'
 
@@ -16,6 +17,33 @@ async function work(queue: WorkQueue): Promise<string | undefined> {
   if (key !== undefined) queue.done(key)
   return key
 }
+
+test('work that waits for nothing leaves turns of the event loop to timers and I/O', async () => {
+  const queue = new WorkQueue<string>({ clock: systemClock })
+  const end = new AbortController()
+  const keys = Array.from({ length: 40 }, (_, index) => `${index}`)
+  for (const key of keys) queue.add(key)
+  const turns: number[] = []
+  let done = 0
+  const count = (): void => {
+    turns.push(done)
+    if (done < keys.length) setImmediate(count)
+  }
+  setImmediate(count)
+  const run = queue.run({
+    workers: 5,
+    signal: end.signal,
+    reconcile: async () => {
+      const beganMs = performance.now()
+      while (performance.now() < beganMs + 2);
+      if (++done === keys.length) end.abort(new Error('done'))
+    },
+  })
+  await run
+  assert.equal(done, keys.length)
+  const between = turns.filter((count) => count > 0 && count < keys.length)
+  assert.ok(new Set(between).size >= 4, `after ${turns.join()} of ${keys.length}`)
+})
 
 test('keys are handed out in the order in which they were added', async () => {
   const { queue } = setUp()

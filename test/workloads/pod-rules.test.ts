@@ -4,12 +4,14 @@ import fc from 'fast-check'
 import { isBeingDeleted, type Pod, type Service } from '../../src/kube/resources.ts'
 import {
   findPort,
+  findPorts,
   hasClusterIp,
   hasHostname,
   isEndpoint,
   isEndpointChange,
   isPodReady,
   podAddresses,
+  type ServicePort,
   TriggerTimes,
 } from '../../src/workloads/pod-rules.ts'
 
@@ -46,6 +48,26 @@ test('a Pod bears its hostname at the Service that its subdomain names, and with
   })
   assert.equal(hasHostname(pod('db'), service), true)
   assert.equal(hasHostname(pod(), service), false)
+})
+
+test('the ports of many names are found as each alone', () => {
+  const name = fc.constantFrom('a', 'b', 'c')
+  const protocol = fc.constantFrom('TCP', 'UDP')
+  const containerPorts = fc.array(fc.record({ name, protocol, containerPort: fc.integer({ min: 1, max: 9 }) }))
+  const container = fc.record({ name, ports: containerPorts, restartPolicy: fc.constantFrom('Always', undefined) })
+  const containers = fc.array(container, { maxLength: 3 })
+  const target = fc.oneof(name, fc.integer({ min: 1, max: 9 }), fc.constant(undefined))
+  const ports = fc.array(fc.record({ port: fc.constant(80), protocol, targetPort: target }), { maxLength: 9 })
+  fc.assert(
+    fc.property(containers, containers, ports, (containers, initContainers, ports) => {
+      const pod = { spec: { containers, initContainers } } as Pod
+      const wanted = ports as ServicePort[]
+      assert.deepEqual(
+        findPorts(pod, wanted),
+        wanted.map((port) => findPort(pod, port)),
+      )
+    }),
+  )
 })
 
 test('a port without a target is port 0, as upstream reads it, and a name is never taken for a number', () => {

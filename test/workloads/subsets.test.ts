@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type EndpointSubset, packedSubsets } from '../../src/workloads/subsets.ts'
+import { type EndpointPort, type EndpointSubset, packedSubsets } from '../../src/workloads/subsets.ts'
 
 /** Each subset in one line: its ports and its addresses; a mark precedes those that are not ready. */
 function lines(subsets: readonly EndpointSubset[]): readonly string[] {
@@ -45,6 +45,20 @@ const tables: Readonly<Record<string, readonly [given: readonly EndpointSubset[]
 for (const [name, [given, expected]] of Object.entries(tables)) {
   test(`repacked: ${name}`, () => assert.deepEqual(lines(given), expected))
 }
+
+test('many ports of many addresses are packed once, and too many pairs are refused', () => {
+  const addresses = Array.from({ length: 5_000 }, (_, index) => ({ ip: `10.0.${index >> 8}.${index & 255}` })).reverse()
+  const portsFrom = (from: number, count: number): EndpointPort[] =>
+    Array.from({ length: count }, (_, index) => ({ name: `p${from + index}`, port: from + index, protocol: 'TCP' }))
+  const [packed, ...others] = packedSubsets([{ addresses, ports: portsFrom(1, 1_000) }])
+  assert.deepEqual([packed?.addresses?.length, packed?.ports?.length, others.length], [5_000, 1_000, 0])
+  // Each port is in other subsets than the others, so nothing can be shared.
+  const subsets = Array.from({ length: 10 }, (_, place) => ({
+    addresses: addresses.slice(500 * place, 500 * (place + 1)),
+    ports: portsFrom(1, 1_000).filter(({ port }) => (port >> place) & 1),
+  }))
+  assert.throws(() => packedSubsets(subsets), /^Error: Endpoints with more than 1000000 pairs of ports and addresses$/)
+})
 
 test('addresses are one where address and uid of the target are, and the first says what it is like', () => {
   const to = (uid: string | undefined, name: string) => ({

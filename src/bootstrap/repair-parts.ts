@@ -65,9 +65,14 @@ function clusterIpDuty(parts: Parts): RepairDuty {
   const { options, registry } = parts
   const claims = clusterIpClaims(options.serviceClusterIpRanges)
   const followed = [services, ipAddresses, serviceCidrs]
+  const adopting = once(options.adoptRange)
   return dutyOf('cluster-ip', parts, followed, (context, informers, onMissingRegistry) => {
     const addresses = new IpAddressRepair({ ...context, informers })
-    const bitmaps = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
+    const bitmaps = adopting((adoptRange) => {
+      const isBesideIpAddresses = (): boolean => addresses.served === 'served'
+      const reporter = context.reporter.beside()
+      return new RangeRepair({ ...context, reporter, registry, adoptRange, claims, isBesideIpAddresses })
+    })
     const use = new BitmapUse({ ...context, registry, claims })
     return new ClusterIpRepair({ ...context, ipAddresses: addresses, bitmaps, registry, use, onMissingRegistry })
   })
@@ -76,11 +81,27 @@ function clusterIpDuty(parts: Parts): RepairDuty {
 function nodePortDuty(parts: Parts): RepairDuty {
   const { options, registry } = parts
   const claims = nodePortClaims(options.serviceNodePortRange)
+  const adopting = once(options.adoptRange)
   return dutyOf('node-port', parts, [services], (context, _informers, onMissingRegistry) => {
-    const repair = new RangeRepair({ ...context, registry, adoptRange: options.adoptRange, claims })
+    const repair = adopting((adoptRange) => new RangeRepair({ ...context, registry, adoptRange, claims }))
     if (!registry.writable) void repair.settled.then(onMissingRegistry)
     return repair
   })
+}
+
+/**
+ * Passes `adoptRange` to the repairs of a duty until one has settled. A later term must not adopt again: meanwhile
+ * another master may have a new range.
+ */
+function once(adoptRange: boolean): (make: (adoptRange: boolean) => RangeRepair) => RangeRepair {
+  let adopts = adoptRange
+  return (make) => {
+    const repair = make(adopts)
+    void repair.settled.then(() => {
+      adopts = false
+    })
+    return repair
+  }
 }
 
 /** `followed`: the resources that the repair follows through the shared informers. */

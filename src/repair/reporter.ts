@@ -185,10 +185,15 @@ export class RepairReporter {
   /** Records the writes that a person requested. */
   readonly audit: AuditTrail
 
-  constructor(options: RepairReporterOptions) {
+  constructor(options: RepairReporterOptions, metrics = new RepairMetrics(options)) {
     this.#options = options
     this.audit = options
-    this.metrics = new RepairMetrics(options)
+    this.metrics = metrics
+  }
+
+  /** The reporter of another repair with the same metrics, such as that of bitmaps beside that of IPAddresses. */
+  beside(): RepairReporter {
+    return new RepairReporter(this.#options, this.metrics)
   }
 
   /**

@@ -58,6 +58,20 @@ test('what stands is logged once, and counted and told as an event in every full
   })
 })
 
+test('the passes of two repairs with the same metrics do not make each other forget what was logged', async () => {
+  const { logger, reporter, sample } = setUp()
+  const other = reporter.beside()
+  for (let pass = 0; pass < 3; pass++) {
+    reporter.report([duplicate(1)], { full: true })
+    other.report([duplicate(2)], { full: true })
+  }
+  assert.equal(logger.lines.length, 2)
+  assert.equal(
+    await sample('apiserver_nodeport_repair_port_errors_total{'),
+    'apiserver_nodeport_repair_port_errors_total{type="duplicate"} 6',
+  )
+})
+
 test('what has gone and comes back is news again', () => {
   const { logger, reporter } = setUp()
   reporter.report([duplicate(1)], { full: true })

@@ -21,7 +21,14 @@ export interface RangeRepairOptions extends RepairContext {
   readonly claims: RangeClaims
   /** Whether to rewrite a stored range that differs from the flag. @default false */
   readonly adoptRange?: boolean | undefined
+  /**
+   * Whether the repair of IPAddresses reports the Services that are invalid, out of range or duplicate: it knows all
+   * ServiceCIDRs, and this repair only the ranges of the flag. @default false
+   */
+  readonly isBesideIpAddresses?: (() => boolean) | undefined
 }
+
+const REPORTED_BESIDE: readonly Finding['type'][] = ['outOfRange', 'invalid', 'duplicate']
 
 /**
  * Repairs bitmaps. Changes of Services and of the bitmaps cause a check, which frees no leaks. Full passes, at the
@@ -163,8 +170,10 @@ export class RangeRepair implements Repair {
     const readings = this.#writers.map(({ state }) => state.reading)
     const findings = await inSlices(clock, passFindings(services.store, claims, readings), signal)
     const withheld = this.#withheld()
+    const isBeside = this.#options.isBesideIpAddresses?.() === true
     // While a range is withheld we do not know which Services are outside it.
-    const reported = withheld === undefined ? findings : findings.filter(({ type }) => type !== 'outOfRange')
+    const unreported = isBeside ? REPORTED_BESIDE : withheld === undefined ? [] : (['outOfRange'] as const)
+    const reported = findings.filter(({ type }) => !unreported.includes(type))
     reporter.report([...reported, ...left], { full: true })
     if (counts) for (const writer of this.#writers) writer.seen()
     // A withheld range does not delay `settled`: the range was reported, and `fault` returns it while it is withheld.

@@ -290,6 +290,23 @@ test('what is wrong with Services is told in each full pass, and the first holde
   await master.stop()
 })
 
+test('beside a repair of IPAddresses only the numbers of the bitmap are reported', async () => {
+  const world = await RangeWorld.start()
+  await world.service(30_001)
+  await world.service(30_001)
+  await world.service(31_000)
+  let isBeside = true
+  const master = world.master('a', { isBesideIpAddresses: () => isBeside }).run()
+  await world.time.advance(1_000)
+  const reported = (): readonly string[] => master.events.splice(0).map(({ reason }) => reason)
+  assert.deepEqual(reported(), ['PortNotAllocated'])
+  assert.equal(master.settled, true)
+  isBeside = false
+  await world.time.advance(thirtySeconds)
+  assert.deepEqual(reported(), ['PortOutOfRange', 'PortAlreadyAllocated'])
+  await master.stop()
+})
+
 test('where there is no registry, duplicates and what is out of range are told, and no fault is seen', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)

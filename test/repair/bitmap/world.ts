@@ -105,6 +105,7 @@ export interface MasterOptions {
   readonly claims?: RangeClaims
   readonly registry?: RangeRegistry
   readonly adoptRange?: boolean
+  readonly isBesideIpAddresses?: () => boolean
   readonly user?: AuditUser
   readonly permit?: Partial<WritePermit>
   readonly intervalMs?: number
@@ -154,6 +155,7 @@ export class RangeMaster {
       services: this.#informer,
       intervalMs: options.intervalMs ?? thirtySeconds,
       adoptRange: options.adoptRange,
+      isBesideIpAddresses: options.isBesideIpAddresses,
     })
     void this.repair.settled.then(() => {
       this.settled = true

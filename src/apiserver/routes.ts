@@ -72,5 +72,7 @@ function decoded(part: string): string | undefined {
 
 /** The path without the slashes at its end, which have no meaning. */
 export function withoutTrailingSlash(path: string): string {
-  return path.endsWith('/') ? path.replace(/\/+$/, '') : path
+  let end = path.length
+  while (path[end - 1] === '/') end--
+  return path.slice(0, end)
 }

@@ -178,6 +178,8 @@ const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'C
 
 /** A person can distinguish two instance ids by this number of characters. */
 const HOLDER_LENGTH = 8
+/** A longer host name, which only a forged Lease has, must not push the other columns off the screen. */
+const HOST_LENGTH = 63
 
 /**
  * The masters as a table of lines without trailing spaces. `-` stands for unknown. Pure.
@@ -210,13 +212,20 @@ function cellsOf(row: MasterRow): readonly string[] {
   return [
     address ?? '-',
     holder?.instanceId.slice(0, HOLDER_LENGTH) ?? '-',
-    holder?.host ?? '-',
+    (holder?.host ?? '-').slice(0, HOST_LENGTH),
     ageMs === undefined ? '-' : humanDuration(ageMs),
     leftOf(row),
     listed === undefined ? '-' : listed ? 'yes' : 'no',
     readyOf(row),
     conflicts.map(({ message }) => message).join('; ') || '-',
-  ].map(printable)
+  ].map((cell) => narrow(printable(cell)))
+}
+
+/** `text` with escapes in place of characters that may take two cells of a terminal, such as those of Chinese. */
+function narrow(text: string): string {
+  return text.replaceAll(/[\u1100-\u200f\u203b-\u{10ffff}]/gu, (character) => {
+    return `\\u{${character.codePointAt(0)?.toString(16)}}`
+  })
 }
 
 function leftOf({ life, verdict, leased }: MasterRow): string {

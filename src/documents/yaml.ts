@@ -112,6 +112,9 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
   }
 }
 
+/** Each document takes time that grows with its place in the file. */
+const MOST_DOCUMENTS = 1_000
+
 /**
  * The values of all YAML documents in a text, without the empty ones.
  * @throws InvalidInputError for the first document that {@link parseYaml} refuses, or that has duplicate keys
@@ -120,8 +123,12 @@ export function parseYamlDocuments(text: string, file: string, maxLength: number
   if (text.length > maxLength) {
     throw new InvalidInputError([{ where: file, message: `is larger than ${maxLength / 1024} KiB` }])
   }
+  const parts = text.split(/^---(?=\s|$)/m)
+  if (parts.length > MOST_DOCUMENTS) {
+    throw new InvalidInputError([{ where: file, message: `has more than ${MOST_DOCUMENTS} documents` }])
+  }
   let line = 0
-  return text.split(/^---(?=\s|$)/m).flatMap((part) => {
+  return parts.flatMap((part) => {
     // The line breaks in front make positions count from the start of the file.
     const padded = '\n'.repeat(line) + part
     line += part.split('\n').length - 1

@@ -172,6 +172,13 @@ test('the table is as wide as its content, and what is not known is a dash', () 
   ])
 })
 
+test('a host name of any length or width leaves the other columns on the screen', () => {
+  const named = (host: string): MasterRow => ({ ...ready, holder: { ...ready.holder, host } as MasterRow['holder'] })
+  const lines = mastersTable([named('x'.repeat(300)), named('宽'.repeat(3))])
+  assert.ok(lines.every((line) => line.length < 130))
+  assert.match(lines[2] ?? '', /^192\.0\.2\.1 {2}0b1c2d3e {2}\\u\{5bbd\}\\u\{5bbd\}\\u\{5bbd\} +3m4s /)
+})
+
 test('a time that is only what the lease says is marked, and one that nobody renewed is over', () => {
   const left = (row: Partial<MasterRow>) => mastersTable([{ ...ready, ...row }])[1]?.split(/ {2,}/)[4]
   assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: 9_000 }, verdict: 'unknown' }), '~9s')

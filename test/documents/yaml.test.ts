@@ -167,4 +167,5 @@ test('of several documents the empty ones are left out, and a mistake has its li
   assert.deepEqual(parseYamlDocuments(`${blank}---\na: 1\n`, 'a.yaml', 1_000_000), [{ a: 1 }])
   assert.throws(() => parseYamlDocuments('a: 1\n---\nb: [\n', 'a.yaml', 1000), /a.yaml:3:4/)
   assert.throws(() => parseYamlDocuments('a: 1\n', 'a.yaml', 4), /is larger than/)
+  assert.throws(() => parseYamlDocuments('---\na\n'.repeat(1_000), 'a.yaml', 10_000), /has more than 1000 documents/)
 })

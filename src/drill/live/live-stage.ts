@@ -1,5 +1,5 @@
 import { constants, existsSync } from 'node:fs'
-import { copyFile, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
+import { copyFile, lstat, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { parseEndpoint } from '../../etcd/options.ts'
@@ -97,6 +97,7 @@ export class ClusterStage {
     if (logs === undefined || this.#directory === undefined) return
     try {
       await mkdir(logs.directory, { recursive: true })
+      if ((await lstat(logs.directory)).isSymbolicLink()) throw new Error(`${logs.directory} is a link`)
       for (const name of await readdir(this.#directory)) {
         if (!name.endsWith(LOG_ENDING)) continue
         const source = join(this.#directory, name)

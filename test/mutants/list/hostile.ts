@@ -62,15 +62,15 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-client-certificate-for-an-unverified-server': {
     broken: 'Shows the client certificate to a server that only the previous authority verifies.',
     file: 'kube/kube-config-transport.ts',
-    text: 'const tls = { ...credentials.tls, ca: verified, cert: undefined, key: undefined }',
-    instead: 'const tls = { ...credentials.tls, ca: verified }',
+    text: 'const tls = { ...credentials.tls, ...verified, cert: undefined, key: undefined }',
+    instead: 'const tls = { ...credentials.tls, ...verified }',
     tests: ['kube/kube-config-credentials.test.ts'],
   },
   'an-anonymous-probe-impersonates': {
     broken: 'An anonymous probe names the user to impersonate.',
     file: 'kube/kube-config-credentials.ts',
-    text: 'assemble({ ...access, user: undefined }, { ca })',
-    instead: 'assemble(access, { ca })',
+    text: 'assemble({ ...access, user: undefined }, {',
+    instead: 'assemble(access, {',
     tests: ['kube/kube-config-transport.test.ts'],
   },
   'a-token-of-a-file-is-no-secret': {
@@ -146,8 +146,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-token-endpoint-in-full': {
     broken: 'A message shows the whole URL of a token endpoint.',
     file: 'kube/kube-config-renewal.ts',
-    text: 'the token_endpoint ${oneLine(endpoint.origin, 80)} does',
-    instead: 'the token_endpoint ${endpoint.href} does',
+    text: 'the ${what} ${oneLine(url.origin, 80)} does',
+    instead: 'the ${what} ${url.href} does',
     tests: ['kube/kube-config-renewal.test.ts'],
   },
   'a-kind-of-any-length': {

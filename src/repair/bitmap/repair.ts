@@ -172,7 +172,8 @@ export class RangeRepair implements Repair {
     const withheld = this.#withheld()
     const isBeside = this.#options.isBesideIpAddresses?.() === true
     // While a range is withheld we do not know which Services are outside it.
-    const unreported = isBeside ? REPORTED_BESIDE : withheld === undefined ? [] : (['outOfRange'] as const)
+    const outside: readonly Finding['type'][] = withheld === undefined ? [] : ['outOfRange']
+    const unreported = isBeside ? REPORTED_BESIDE : outside
     const reported = findings.filter(({ type }) => !unreported.includes(type))
     reporter.report([...reported, ...left], { full: true })
     if (counts) for (const writer of this.#writers) writer.seen()

@@ -450,7 +450,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'The repair of a bitmap calls a Service of a second ServiceCIDR out of range.',
     file: 'repair/bitmap/repair.ts',
     text: 'isBeside ? REPORTED_BESIDE',
-    instead: "isBeside ? ([] as Finding['type'][])",
+    instead: 'isBeside ? outside',
     tests: ['repair/bitmap/repair.test.ts'],
   },
   'a-dns-failure-ends-a-connection': {

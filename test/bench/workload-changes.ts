@@ -94,7 +94,10 @@ export async function measureWorkloadChanges({ rounds }: { readonly rounds: numb
       `"Rolling update": all Pods are replaced, ${pace.changesPerSecond / 2} a second, in ${pace.servicesAtOnce} Services at the same time, a quarter of each at a time: an old Pod is terminating for ${pace.terminationMs / 1000} s, a new one is created, then ready. ` +
       `"New Services": ${newServices} at once, each of which selects ${podsPerShard} of the new Pods. ` +
       'Times of Pods and Services are from the server’s answer to a write until a watcher sees the event that shows it. ' +
-      'CPU is the manager’s, from /proc, until 3 s after the last event; requests are from the server’s own metrics, without those of the bench and, except where a row says so, probes of /readyz.',
+      'CPU is the manager’s, from /proc, until 3 s after the last event; requests are from the server’s own metrics, without those of the bench and, except where a row says so, probes of /readyz. ' +
+      // From a profile (--cpu-prof) of five lost Nodes.
+      'Why bounds are missed: "Node lost" and "new Services" are bursts in which the API server uses most of the machine, and the program is one thread. Of its time in "Node lost" 40 % is collecting garbage, because its heap is small (docs/decisions/small-heap.md): its memory is half of the peer’s for that; 15 % is syncs, 14 % sending requests, 8 % reading watches. ' +
+      'In "settled start" Node’s start and the loading of the code take 155 ms. The requests in "idle" are probes of /readyz, which kube-controller-manager does not make; the CPU is counted in ticks of 10 ms, and the memory begins with the 85 MiB that Node and the loaded code need. In "rolling update" both mostly wait for the API server.',
     header: ['', '', 'kube-controller-manager', 'program', 'of it'],
     rows: found.flatMap(({ rows }) => rows),
     bounds: found.flatMap(({ bounds }) => bounds),

@@ -70,7 +70,7 @@ export async function measureWorkloads({ rounds }: { readonly rounds: number }):
       `Then ${flips} random Pods become unready, 100 a second: from the server’s answer to the event of the EndpointSlice that shows it. ` +
       'CPU is the manager’s, from /proc, until 3 s after convergence; requests are from the server’s own metrics, without those of the bench. ' +
       // From a profile (--cpu-prof) of that shape.
-      'Why bounds are missed: with many namespaces, kube-controller-manager searches few objects for each Service, and both managers mostly wait for the API server. Of the program’s own time in 2,000 × 5 in 200 namespaces 16 % is sending requests, 14 % collecting garbage, 11 % reading watches, 10 % its start and 7 % planning. ' +
+      'Why bounds are missed: with many namespaces, kube-controller-manager searches few objects for each Service, and both managers mostly wait for the API server. kube-controller-manager makes fewer requests where it lags so far that several changes merge into one write (200 × 50, 1 × 5,000). Of the program’s own time in 2,000 × 5 in 200 namespaces 16 % is sending requests, 14 % collecting garbage, 11 % reading watches, 10 % its start and 7 % planning. ' +
       'With 1 × 5,000 the start of Node and the reading of the Pods take most of the time. Its memory begins with the 85 MiB that Node and the loaded code need.',
     header: ['Services × Pods', '', 'kube-controller-manager', 'program', 'of it'],
     rows,

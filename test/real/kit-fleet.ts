@@ -32,7 +32,10 @@ export function serverFlags(which = /^--(?:endpoint-reconciler-type|shutdown-)/)
 /** The command that the README of the kit requires before a kube-apiserver is stopped. */
 function withdrawal(): readonly string[] {
   const readme = readFileSync(kitPath('kustomize/static-pod/README.md'), 'utf8')
-  return /`(withdraw [^`]+)`/.exec(readme)?.[1]?.split(' ') ?? assert.fail('the README has no withdraw')
+  return (
+    /`kubectl exec [^`]+ -- apiserver-bootstrap (withdraw [^`]+)`/.exec(readme)?.[1]?.split(' ') ??
+    assert.fail('the README has no withdraw')
+  )
 }
 
 /** Three masters of the kit, all listed; every version of the list is judged. */

@@ -1,3 +1,4 @@
+import { isNewer } from '../kube/resources.ts'
 import { familyOf } from '../net/address.ts'
 import { formatMicroTime, parseTime } from '../runtime/time-format.ts'
 import { addressesIn, addressesInSlice } from './identity.ts'
@@ -32,11 +33,13 @@ export function listableLeases(
   const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)
   const inSlice = addressesInSlice(slice)
   const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
+  const isSliceNewer = !isNewer(endpoints, slice)
   const listed = isSpoiled ? inSlice : inEndpoints
   return leases.filter(({ expirySuspected, found, address }) => {
     if (listed.includes(address)) return true
-    // While a policy forbids writing Endpoints, only the slice lists the masters that have joined since.
-    return expirySuspected !== true && (found !== true || isSpoiled || inSlice.includes(address))
+    // While a policy forbids writing Endpoints, only the slice, which is then newer, lists the masters that have joined
+    // since. An older slice does not count: another master may have written the Endpoints and not yet the slice.
+    return expirySuspected !== true && (found !== true || isSpoiled || (isSliceNewer && inSlice.includes(address)))
   })
 }
 

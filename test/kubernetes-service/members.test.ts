@@ -77,6 +77,12 @@ test('a found lease keeps its place in a slice that lists more than Endpoints, w
   const slice = { addressType: 'IPv4', endpoints: inSlice } as EndpointSlice
   const found = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((address) => ({ ...lease(address), found: true }))
   assert.deepEqual(listedAddresses(listableLeases(found, { endpoints, slice })), ['192.0.2.1', '192.0.2.3'])
+  // Endpoints that are newer than the slice were written by another master, which is about to write the slice.
+  const at = <T extends object>(resourceVersion: string, object: T) => ({ ...object, metadata: { resourceVersion } })
+  const placed = (older: string, newer: string): readonly string[] =>
+    listedAddresses(listableLeases(found, { endpoints: at(older, endpoints), slice: at(newer, slice) }))
+  assert.deepEqual(placed('9', '10'), ['192.0.2.1', '192.0.2.3'])
+  assert.deepEqual(placed('10', '9'), ['192.0.2.1'])
 })
 
 test('of masters whose leases have ended, Endpoints that somebody has spoiled get those back that the slice still lists', () => {

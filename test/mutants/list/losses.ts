@@ -390,6 +390,13 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "if (node === undefined && nodeName !== '' && service",
     tests: ['endpointslice/desired-endpoints.test.ts'],
   },
+  'a-slice-older-than-its-endpoints': {
+    broken: 'Lists a found lease again between the two writes of a master that removes it; the two then fight.',
+    file: 'kubernetes-service/members.ts',
+    text: '(isSliceNewer && inSlice.includes(address))',
+    instead: 'inSlice.includes(address)',
+    tests: ['kubernetes-service/members.test.ts'],
+  },
   'a-conflict-is-a-renewal': {
     broken: 'A server that answers each deletion of a dead master’s lease with a conflict keeps that master listed.',
     file: 'kubernetes-service/leases/ended-leases.ts',

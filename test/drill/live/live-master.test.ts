@@ -78,7 +78,11 @@ async function overlapping(t: TestContext): Promise<{ master: LiveMaster; pids: 
     watchdog.close()
     await cluster.close()
   })
-  const pids = (): number[] => (existsSync(noted) ? readFileSync(noted, 'utf8').trim().split('\n').map(Number) : [])
+  // The shell creates the file a moment before it writes the first line.
+  const pids = (): number[] =>
+    (existsSync(noted) ? readFileSync(noted, 'utf8') : '')
+      .split('\n')
+      .flatMap((line) => (line === '' ? [] : Number(line)))
   for (const count of [1, 2]) {
     await master.perform({ type: 'start', master: 'master-1', part: 'sidecar' })
     await eventually('the process', () => pids().length === count)

@@ -1,8 +1,8 @@
-import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
 import { within } from '../runtime/request-limit.ts'
-import { readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
+import { checkReadable, readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -142,8 +142,7 @@ export class EtcdCredentials {
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const
     const load = (): SecureContext => {
-      // Checked here, because Node accepts an empty certificate or key, and then presents no certificate.
-      if (certfile !== undefined) new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
+      if (certfile !== undefined) checkReadable(cert, key)
       return createSecureContext(options)
     }
     return usePem(`${certfile} with the key ${keyfile}`, load, failure)

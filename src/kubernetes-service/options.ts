@@ -18,6 +18,9 @@ export function parseAdvertised(text: string): Address {
   return address
 }
 
+/** The longest `--lease-ttl`, in milliseconds. */
+export const LONGEST_LEASE_TTL_MS = 3_600_000
+
 export const kubernetesServiceOptions = {
   title: 'The Service default/kubernetes',
   options: {
@@ -92,7 +95,7 @@ export const kubernetesServiceOptions = {
       default: 'kube-system',
     },
     leaseTtl: {
-      schema: duration({ minMs: 2000, maxMs: 3_600_000, wholeSeconds: true }),
+      schema: duration({ minMs: 2000, maxMs: LONGEST_LEASE_TTL_MS, wholeSeconds: true }),
       metavar: 'DURATION',
       description:
         'a master that does not renew for this long is removed from the list; whole seconds, 2s to 1h, 1.5 to 60 intervals',

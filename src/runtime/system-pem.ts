@@ -1,4 +1,4 @@
-import { X509Certificate } from 'node:crypto'
+import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { messageOf } from './errors.ts'
 import { readText } from './system-file.ts'
 
@@ -22,6 +22,11 @@ export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
   } catch (error) {
     throw failure(`${what} cannot be used: ${opensslReason(error)}`, error)
   }
+}
+
+/** Throws if one of the two cannot be read. Node accepts an empty one, and then presents no certificate. */
+export function checkReadable(cert: string, key: string): void {
+  new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
 }
 
 /** OpenSSL's reason in one line, without the error number. */

@@ -6,6 +6,7 @@ import { formatMicroTime, parseTime, tryParseTime } from '../runtime/time-format
 
 export type ServicePort = NonNullable<NonNullable<Service['spec']>['ports']>[number]
 
+type Container = NonNullable<Pod['spec']>['containers'][number]
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number]
 type TargetRef = ObjectReference | null | undefined
 
@@ -68,12 +69,17 @@ export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
   if (typeof target !== 'string') return target ?? 0
   const protocol = port.protocol ?? ''
-  const sidecars = (pod.spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always')
-  for (const { ports } of [...(pod.spec?.containers ?? []), ...sidecars]) {
+  for (const { ports } of servingContainers(pod)) {
     const found = ports?.find((one) => (one.name ?? '') === target && (one.protocol ?? '') === protocol)?.containerPort
     if (found !== undefined) return found
   }
   return undefined
+}
+
+/** The containers, then the sidecar containers: the order in which a named port is searched. */
+function servingContainers({ spec }: Pod): readonly Container[] {
+  const sidecars = (spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always')
+  return [...(spec?.containers ?? []), ...sidecars]
 }
 
 /** For more ports than this, a map of a Pod's ports is quicker than a search for each. */
@@ -83,8 +89,7 @@ const FEW_PORTS = 4
 export function findPorts(pod: Pod, ports: readonly ServicePort[]): readonly (number | undefined)[] {
   if (ports.length <= FEW_PORTS) return ports.map((port) => findPort(pod, port))
   const named = new Map<string, number>()
-  const sidecars = (pod.spec?.initContainers ?? []).filter(({ restartPolicy }) => restartPolicy === 'Always')
-  for (const container of [...(pod.spec?.containers ?? []), ...sidecars]) {
+  for (const container of servingContainers(pod)) {
     for (const { name, protocol, containerPort } of container.ports ?? []) {
       const key = `${protocol ?? ''} ${name ?? ''}`
       if (containerPort !== undefined && !named.has(key)) named.set(key, containerPort)

@@ -71,7 +71,7 @@ test('a certificate that changes is served from then on, and one that cannot be 
   write(authority.issue({ commonName: 'second', ips: ['127.0.0.1'], validForMs: 100 * dayMs }))
   await whenServed('second')
   assert.ok((await ends('health-tls-cert-file')) > 99 * dayMs)
-  writeFileSync(certFile, '')
+  writeFileSync(certFile, 'halfway')
   while (logger.lines.at(-1)?.level !== 'warn') await sleep(200)
   assert.equal(await served(), 'second')
   assert.ok((await ends('health-tls-cert-file')) > 99 * dayMs)
@@ -83,6 +83,9 @@ test('a certificate that changes is served from then on, and one that cannot be 
     logger.lines.map(({ level }) => level),
     ['info', 'warn', 'info'],
   )
+  writeFileSync(certFile, '')
+  while (logger.lines.at(-1)?.level !== 'warn') await sleep(200)
+  assert.equal(await served(), 'third')
   // A client that speaks plain HTTP, or sends nothing, does not end the server.
   const plain = connectTcp(server.port, '127.0.0.1')
   plain.on('error', () => {})

@@ -13,6 +13,7 @@ import { deleteAsRead } from '../leases/ended-leases.ts'
 import { EtcdLeaseKeys, holderAt } from '../leases/etcd/snapshot.ts'
 import { holderOf, LABEL_SELECTOR, LEASE_NAMESPACE } from '../leases/kubernetes.ts'
 import type { Holder } from '../leases/master-leases.ts'
+import { LONGEST_LEASE_TTL_MS } from '../options.ts'
 
 /**
  * How a lease, or a holder record without one, ends.
@@ -186,8 +187,6 @@ function textOf(text: string): string | undefined {
 
 /** For a Lease that states no TTL. Masters always state theirs. */
 const DEFAULT_TTL_MS = 15_000
-/** The longest `--lease-ttl`. A Lease that states a longer time was written by somebody else. */
-const LONGEST_TTL_MS = 3_600_000
 
 /** Shows and removes the coordination.k8s.io Leases of masters. Only watching one shows whether it is renewed. */
 export class KubernetesLeaseInspector implements LeaseInspector {
@@ -222,7 +221,8 @@ export class KubernetesLeaseInspector implements LeaseInspector {
     const { metadata, spec } = object
     const holder = holderOf(object)
     const statedMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
-    const ttlMs = Math.min(statedMs, LONGEST_TTL_MS)
+    // No master states a longer time.
+    const ttlMs = Math.min(statedMs, LONGEST_LEASE_TTL_MS)
     const renewedMs = tryParseTime(spec?.renewTime ?? '')
     const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()
     return {

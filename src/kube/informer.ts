@@ -7,10 +7,11 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { noOutages, type Outages } from '../telemetry/outages.ts'
 import type { KubeApi } from './api.ts'
 import { Availability, type AvailabilityReporter } from './availability.ts'
-import { describeSelection, Reflector, type Selection, type Transform } from './reflector.ts'
+import type { ObjectMap } from './object-map.ts'
+import { describeSelection, Reflector, type Selection } from './reflector.ts'
 import type { KubeObject, Resource } from './resources.ts'
 import type { ServedResources } from './served-resources.ts'
-import { type Change, type ObjectMap, Store } from './store.ts'
+import { type Change, Store, type Transform } from './store.ts'
 
 export type { Change } from './store.ts'
 
@@ -52,7 +53,7 @@ type InformerState = 'starting' | 'synced' | 'absent'
  * informer: `run` rejects with it.
  */
 export class Informer<T extends KubeObject> {
-  readonly store = new Store<T>()
+  readonly store: Store<T>
   readonly #reflector: Reflector<T>
   readonly #handlers = new Set<(change: Change<T>) => void>()
   readonly #listHandlers = new Set<(beganMs: number) => void>()
@@ -67,6 +68,7 @@ export class Informer<T extends KubeObject> {
   #round: AbortController | undefined
 
   constructor(options: InformerOptions<T>) {
+    this.store = new Store(options.transform?.packing)
     this.#name = describeSelection(options.resource, options.query)
     this.#pauses = options.pauses ?? false
     const availability = options.availability ?? new Availability(options)
@@ -121,7 +123,7 @@ export class Informer<T extends KubeObject> {
    */
   subscribe(handler: (change: Change<T>) => void): () => void {
     const own = (change: Change<T>): void => handler(change)
-    for (const object of this.store.list()) own({ type: 'added', object })
+    for (const object of this.store) own({ type: 'added', object })
     this.#handlers.add(own)
     return () => {
       this.#handlers.delete(own)

@@ -1,8 +1,8 @@
 import type { Cancel, Clock } from '../runtime/clock.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { KubeError } from './errors.ts'
+import type { ObjectMap } from './object-map.ts'
 import type { KubeObject } from './resources.ts'
-import { ObjectMap } from './store.ts'
 import { smallerPage } from './transport.ts'
 
 /**
@@ -51,7 +51,9 @@ export interface RetryPlan<T extends KubeObject> {
   readonly noStreaming?: true
 }
 
-interface RetryContext {
+interface RetryContext<T extends KubeObject> {
+  /** Makes the map for the objects of a new list. */
+  readonly empty: () => ObjectMap<T>
   readonly streaming: boolean
   /** Whether the last list ended less than a second ago, so that the next one must wait. */
   readonly justListed: boolean
@@ -72,10 +74,10 @@ const MOST_SILENCES = 20
 const MOST_BREAKS = 3
 
 /** The state in which to request everything again. */
-export function startState<T extends KubeObject>(streaming: boolean): ReflectorState<T> {
+export function startState<T extends KubeObject>(streaming: boolean, empty: () => ObjectMap<T>): ReflectorState<T> {
   return streaming
-    ? { phase: 'streaming', objects: new ObjectMap() }
-    : { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: PAGE_SIZE }
+    ? { phase: 'streaming', objects: empty() }
+    : { phase: 'paging', objects: empty(), continue: undefined, limit: PAGE_SIZE }
 }
 
 /** The resourceVersion from which a watch would go on; undefined before the end of the first list. */
@@ -87,21 +89,21 @@ export function versionOf<T extends KubeObject>(state: ReflectorState<T>): strin
 export function planRetry<T extends KubeObject>(
   state: ReflectorState<T>,
   ending: Ending,
-  context: RetryContext,
+  context: RetryContext<T>,
 ): RetryPlan<T> {
   switch (state.phase) {
     case 'streaming':
-      return planStreaming(state, ending)
+      return planStreaming(state, ending, context)
     case 'paging':
       if (ending.kind === 'failed') return planPaging(state, ending.error, context)
       // A list in one request that takes longer than the server allows is begun again, as a stream or in pages.
-      return { next: state.limit === undefined ? startState(context.streaming) : state, wait: 'short' }
+      return { next: state.limit === undefined ? startState(context.streaming, context.empty) : state, wait: 'short' }
     case 'watching': {
       const plan: RetryPlan<T> = planWatching<T>(state, ending, context)
       // Deleting a prefix from etcd changes many objects at one revision. A watch from that revision misses the changes
       // that were not received yet, and so does a list until the server has processed them. So we wait and list.
       if (state.shared !== true || plan.next.phase !== 'watching') return plan
-      return { next: startState(context.streaming), wait: 'short' }
+      return { next: startState(context.streaming, context.empty), wait: 'short' }
     }
   }
 }
@@ -109,8 +111,9 @@ export function planRetry<T extends KubeObject>(
 function planStreaming<T extends KubeObject>(
   { breaks = 0 }: Extract<ReflectorState<T>, { readonly phase: 'streaming' }>,
   ending: Ending,
+  { empty }: RetryContext<T>,
 ): RetryPlan<T> {
-  const list = startState<T>(false)
+  const list = startState(false, empty)
   // A server that does not know the parameter `sendInitialEvents` ignores it, and never marks the end of these events.
   if (ending.kind === 'silent') return { next: list, wait: 'none', noStreaming: true }
   if (ending.kind === 'closed') return { next: list, wait: 'short' }
@@ -123,17 +126,17 @@ function planStreaming<T extends KubeObject>(
       return { next: list, wait: 'none', noStreaming: true }
     case 'Forbidden':
     case 'NotFound':
-      return { next: startState(true), wait: 'long' }
+      return { next: startState(true, empty), wait: 'long' }
     case 'Unreachable':
     case 'Timeout': {
       const broken = breaks + 1
-      const again: ReflectorState<T> = { phase: 'streaming', objects: new ObjectMap(), breaks: broken }
+      const again: ReflectorState<T> = { phase: 'streaming', objects: empty(), breaks: broken }
       return { next: broken < MOST_BREAKS ? again : list, wait: 'short' }
     }
     case 'TooManyRequests':
     case 'Unauthorized':
     case 'NoCredentials':
-      return { next: startState(true), wait: 'short' }
+      return { next: startState(true, empty), wait: 'short' }
     default:
       // A server that fails on a streaming list may still answer pages.
       return { next: list, wait: 'short' }
@@ -143,11 +146,12 @@ function planStreaming<T extends KubeObject>(
 function planPaging<T extends KubeObject>(
   state: Extract<ReflectorState<T>, { readonly phase: 'paging' }>,
   error: KubeError,
-  context: RetryContext,
+  context: RetryContext<T>,
 ): RetryPlan<T> {
+  const { empty } = context
   // A list in one request cannot expire between pages. So it succeeds where paging takes longer than the server retains
   // its history, unless the answer is too large.
-  const whole: ReflectorState<T> = { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: undefined }
+  const whole: ReflectorState<T> = { phase: 'paging', objects: empty(), continue: undefined, limit: undefined }
   switch (error.code) {
     case 'Expired':
       return { next: whole, wait: 'short' }
@@ -157,9 +161,9 @@ function planPaging<T extends KubeObject>(
       return { next: whole, wait: 'long' }
     case 'Forbidden':
     case 'NotFound':
-      return { next: startState(false), wait: 'long' }
+      return { next: startState(false, empty), wait: 'long' }
     case 'TooLarge': {
-      if (state.limit === undefined) return { next: startState(false), wait: 'long' }
+      if (state.limit === undefined) return { next: startState(false, empty), wait: 'long' }
       const limit = smallerPage(state.limit)
       // A continue token names the last key, so a smaller page continues where the larger one would have.
       return limit === undefined ? { next: state, wait: 'short' } : { next: { ...state, limit }, wait: 'none' }
@@ -168,7 +172,7 @@ function planPaging<T extends KubeObject>(
     case 'Timeout': {
       // Earlier streaming lists may have broken only because of an outage, so they are tried again.
       const streams = context.streaming && state.continue === undefined
-      return { next: streams ? startState(true) : state, wait: 'short' }
+      return { next: streams ? startState(true, empty) : state, wait: 'short' }
     }
     default:
       return { next: state, wait: 'short' }
@@ -178,9 +182,9 @@ function planPaging<T extends KubeObject>(
 function planWatching<T extends KubeObject>(
   state: Extract<ReflectorState<T>, { readonly phase: 'watching' }>,
   ending: Ending,
-  context: RetryContext,
+  context: RetryContext<T>,
 ): RetryPlan<T> {
-  const start = startState<T>(context.streaming)
+  const start = startState(context.streaming, context.empty)
   if (ending.kind === 'silent') {
     const silences = state.silences + 1
     // A server whose store was restored from a backup sends nothing until it has reached this resourceVersion again.

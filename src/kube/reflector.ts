@@ -1,4 +1,3 @@
-import type { TrimmedReader } from '../protobuf/trimmed-objects.ts'
 import { type Backoff, exponentialBackoff } from '../runtime/backoff.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
@@ -9,6 +8,7 @@ import type { KubeApi, ListQuery, Status, WatchEvent, WatchQuery } from './api.t
 import { nextPage } from './api-wrappers.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { codeOf, isKubeError, KubeError } from './errors.ts'
+import type { ObjectMap } from './object-map.ts'
 import {
   type Ending,
   nextPatienceMs,
@@ -24,16 +24,10 @@ import {
 } from './reflector-plan.ts'
 import { type KubeObject, qualifiedPlural, type Resource, withKind } from './resources.ts'
 import type { ServedResources } from './served-resources.ts'
-import { type ObjectMap, refOfObject } from './store.ts'
+import { objectMap, refOfObject, type Transform } from './store.ts'
 
 /** Selects objects of a resource. A field that is left out selects all. */
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
-
-/**
- * Reduces an object when it arrives, so that a long list is never held with all fields. Name, namespace, uid and
- * resourceVersion must stay. `protobuf`, if set, decodes all fields that the function reads.
- */
-export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedReader }
 
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
 export interface ReflectorSink<T extends KubeObject> {
@@ -107,13 +101,14 @@ export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
   readonly #transform: Transform<T>
   readonly #format: Pick<ListQuery, 'protobuf'>
+  readonly #empty = (): ObjectMap<T> => objectMap(this.#transform.packing)
   readonly #source: string
   readonly #logger: Logger
   readonly #short: Backoff
   readonly #long: Backoff
   readonly #lists: Counter<'resource'> | undefined
   readonly #watches: Counter<'resource'> | undefined
-  #state: ReflectorState<T> = startState(true)
+  #state: ReflectorState<T>
   #streaming = true
   /** The continue tokens of the current list. */
   readonly #seen = new Set<string>()
@@ -127,6 +122,7 @@ export class Reflector<T extends KubeObject> {
   constructor(options: ReflectorOptions<T>) {
     this.#options = options
     this.#transform = options.transform ?? ((object) => object)
+    this.#state = startState(true, this.#empty)
     this.#format = this.#transform.protobuf === undefined ? {} : { protobuf: this.#transform.protobuf }
     this.#source = describeSelection(options.resource, options.query)
     this.#logger = options.logger.child({ resource: this.#source })
@@ -160,7 +156,7 @@ export class Reflector<T extends KubeObject> {
    * with an error of the sink, or with an error of `api` that is not a KubeError: both are programming errors.
    */
   async run(signal: AbortSignal): Promise<void> {
-    this.#state = startState(this.#streaming)
+    this.#state = startState(this.#streaming, this.#empty)
     try {
       while (!signal.aborted) {
         const ending = this.#state.phase === 'paging' ? await this.#listPage(signal) : await this.#watch(signal)
@@ -323,7 +319,7 @@ export class Reflector<T extends KubeObject> {
     const { clock, sink, availability, served, resource } = this.#options
     const phase = this.#state.phase
     const justListed = clock.monotonicMs() - this.#listedMs < PROVEN_AFTER_MS
-    const plan = planRetry(this.#state, ending, { streaming: this.#streaming, justListed })
+    const plan = planRetry(this.#state, ending, { empty: this.#empty, streaming: this.#streaming, justListed })
     this.#state = plan.next
     if (plan.noStreaming) this.#streaming = false
     const error = ending.kind === 'failed' ? ending.error : undefined

@@ -1,5 +1,8 @@
+import type { TrimmedReader } from '../protobuf/trimmed-objects.ts'
 import type { Steps } from '../runtime/steps.ts'
 import type { ObjectRef } from './api.ts'
+import { type ObjectMap, PlainObjects } from './object-map.ts'
+import { PackedObjects, type Packing } from './packed-objects.ts'
 import type { KubeObject } from './resources.ts'
 
 /** What happened to one object. `old` is the state that handlers received before. */
@@ -23,43 +26,16 @@ export function objectOf<T>(change: Change<T>): T {
   return change.type === 'deleted' ? change.old : change.object
 }
 
-/** Objects by namespace and name. A map by one key for both would take 64 bytes more for each object. */
-export class ObjectMap<T extends KubeObject> {
-  readonly #namespaces = new Map<string, Map<string, T>>()
+/**
+ * Reduces an object when it arrives, so that a long list is never held with all fields. Name, namespace, uid and
+ * resourceVersion must stay. `protobuf`, if set, decodes all fields that the function reads. `packing`, if set, stores
+ * what the function returns in less memory.
+ */
+export type Transform<T> = ((object: T) => T) & { readonly protobuf?: TrimmedReader; readonly packing?: Packing<T> }
 
-  get size(): number {
-    let size = 0
-    for (const objects of this.#namespaces.values()) size += objects.size
-    return size
-  }
-
-  get({ namespace, name }: ObjectRef): T | undefined {
-    return this.#namespaces.get(namespace ?? '')?.get(name)
-  }
-
-  set({ namespace, name }: ObjectRef, object: T): void {
-    const objects = this.#namespaces.get(namespace ?? '')
-    if (objects === undefined) this.#namespaces.set(namespace ?? '', new Map([[name, object]]))
-    else objects.set(name, object)
-  }
-
-  delete({ namespace, name }: ObjectRef): void {
-    const objects = this.#namespaces.get(namespace ?? '')
-    objects?.delete(name)
-    if (objects?.size === 0) this.#namespaces.delete(namespace ?? '')
-  }
-
-  *[Symbol.iterator](): Generator<T> {
-    for (const objects of this.#namespaces.values()) for (const object of objects.values()) yield object
-  }
-
-  list(): readonly T[] {
-    // An array that grows would take four times as long, and with a million objects delay all else.
-    const all = new Array<T>(this.size)
-    let next = 0
-    for (const objects of this.#namespaces.values()) for (const object of objects.values()) all[next++] = object
-    return all
-  }
+/** An empty map. With `packing` it takes a fraction of the memory, and each object that it returns is a new one. */
+export function objectMap<T extends KubeObject>(packing: Packing<T> | undefined): ObjectMap<T> {
+  return packing === undefined ? new PlainObjects() : new PackedObjects(packing)
 }
 
 /**
@@ -69,7 +45,16 @@ export class ObjectMap<T extends KubeObject> {
  * always exact. An object with the stored uid and resourceVersion is no change.
  */
 export class Store<T extends KubeObject> {
-  #objects = new ObjectMap<T>()
+  #objects: ObjectMap<T>
+
+  /** @param packing - how the objects are stored in less memory. @default as they are received */
+  constructor(packing?: Packing<T>) {
+    this.#objects = objectMap(packing)
+  }
+
+  get size(): number {
+    return this.#objects.size
+  }
 
   get(ref: ObjectRef): T | undefined {
     return this.#objects.get(ref)
@@ -80,12 +65,22 @@ export class Store<T extends KubeObject> {
     return this.#objects.get(refOfKey(key))
   }
 
-  /** All objects, by namespace, those of a namespace in the order in which they arrived. */
-  list(): readonly T[] {
-    return this.#objects.list()
+  /** The objects with this key of {@link Packing.keysOf}. @throws Error if they have no such keys */
+  by(key: string): readonly T[] {
+    return this.#objects.by(key)
   }
 
-  /** As {@link list}, without a copy. A change during the iteration is visited or not. */
+  /** All objects. Those that are not packed come by namespace. */
+  list(): readonly T[] {
+    return [...this.#objects.snapshot()]
+  }
+
+  /** As {@link list}, but not in memory at the same time if they are packed. */
+  snapshot(): Iterable<T> {
+    return this.#objects.snapshot()
+  }
+
+  /** As {@link snapshot}, without a copy. A change during the iteration is visited or not. */
   [Symbol.iterator](): Iterator<T> {
     return this.#objects[Symbol.iterator]()
   }
@@ -108,9 +103,14 @@ export class Store<T extends KubeObject> {
    * Replaces all objects with the complete current state, and computes the changes. Deletions come first, so that a
    * name, address or port that moved is free before it is taken. An object that was deleted and created again (another
    * uid) counts as a deletion and an addition. The store changes in the last step; nothing else may change it before.
-   * It keeps `present`, which belongs to the store from then on.
+   * It keeps `present`, which belongs to the store from then on. Iterate over the result before the store changes.
    */
-  *replace(present: ObjectMap<T>): Steps<readonly Change<T>[]> {
+  *replace(present: ObjectMap<T>): Steps<Iterable<Change<T>>> {
+    // A million changes would take as much memory as a million objects that are not packed.
+    if (this.#objects.size === 0) {
+      this.#objects = present
+      return additions(present)
+    }
     const changes: Change<T>[] = []
     for (const old of this.#objects) {
       const object = present.get(refOfObject(old))
@@ -128,6 +128,10 @@ export class Store<T extends KubeObject> {
     this.#objects = present
     return changes
   }
+}
+
+function* additions<T extends KubeObject>(objects: Iterable<T>): Generator<Change<T>> {
+  for (const object of objects) yield { type: 'added', object }
 }
 
 /** `namespace/name`, or `name` for an object without namespace, as client-go keys its caches and queues. */

@@ -1,67 +1,24 @@
-import { CompactObject } from '../kube/compact-object.ts'
+import type { Packing } from '../kube/packed-objects.ts'
 import type { Service } from '../kube/resources.ts'
-import { SharedValues, sharedString } from '../kube/shared-values.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
+import { lookupNameOf } from './ip-address/ip-address.ts'
 
-type Spec = NonNullable<Service['spec']>
-
-/**
- * A Service with only the fields that the repairs need; most take some 200 bytes. `spec` belongs to the class, as
- * `metadata` does.
- */
-class ServiceClaim extends CompactObject {
-  readonly creationTimestamp: string | undefined
-  /** `spec.clusterIPs`, or its only element; undefined if `rest.spec` has the ClusterIPs. */
-  readonly clusterIPs: string | readonly string[] | undefined
-  readonly rest: SharedPart
-
-  constructor({ metadata, spec }: Service) {
-    super(metadata)
-    const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
-    const namespace = sharedString(metadata?.namespace)
-    this.creationTimestamp = sharedString(metadata?.creationTimestamp)
-    const isUsual = typeof clusterIP === 'string' && clusterIPs?.[0] === clusterIP
-    this.clusterIPs = isUsual ? (clusterIPs.length === 1 ? clusterIP : clusterIPs) : undefined
-    // Some servers write null for an empty list.
-    const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
-    const rest = (): SharedPart => ({
-      namespace,
-      spec: {
-        type: sharedString(type),
-        clusterIP: isUsual ? undefined : clusterIP,
-        clusterIPs: isUsual ? undefined : clusterIPs,
-        healthCheckNodePort,
-        ports: numbered.map(({ nodePort, protocol, port }) => ({ nodePort, protocol: sharedString(protocol), port })),
-      } as Partial<Spec> as Spec,
-    })
-    const isShared = isUsual && numbered.length === 0 && !healthCheckNodePort
-    this.rest = isShared ? sharedParts.get(JSON.stringify([namespace, type]), rest) : rest()
+/** Retains the fields that the repairs need. @throws TypeError for a field of the wrong type */
+export function trimService({ metadata, spec }: Service): Service {
+  const { namespace, name, uid, resourceVersion, creationTimestamp } = metadata ?? {}
+  const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
+  for (const ip of [clusterIP, ...(clusterIPs ?? [])]) {
+    if (typeof (ip ?? '') !== 'string') throw new TypeError('a ClusterIP is not a string')
   }
-
-  get namespace(): string | undefined {
-    return this.rest.namespace
-  }
-
-  get spec(): Spec {
-    const { clusterIPs: held, rest } = this
-    if (held === undefined) return rest.spec
-    const { type, healthCheckNodePort, ports } = rest.spec
-    const clusterIPs = typeof held === 'string' ? [held] : held
-    return { type, clusterIP: clusterIPs[0], clusterIPs, healthCheckNodePort, ports } as Partial<Spec> as Spec
-  }
-}
-
-/** The same for all Services of a namespace and type that hold no NodePort. */
-interface SharedPart {
-  readonly namespace: string | undefined
-  readonly spec: Spec
-}
-
-const sharedParts = new SharedValues<SharedPart>(65_536)
-
-/** Retains the fields that the repairs need. */
-export function trimService(service: Service): Service {
-  return new ServiceClaim(service) as Service
+  // Some servers write null for an empty list.
+  const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
+  return {
+    metadata: { namespace, name, uid, resourceVersion, creationTimestamp },
+    spec: {
+      ...{ type, clusterIP, clusterIPs, healthCheckNodePort },
+      ports: numbered.map(({ nodePort, protocol, port }) => ({ nodePort, protocol, port })),
+    },
+  } as Partial<Service> as Service
 }
 
 trimService.protobuf = trimmedReader('core/v1.Service', {
@@ -74,6 +31,24 @@ trimService.protobuf = trimmedReader('core/v1.Service', {
     ports: { nodePort: true, protocol: true, port: true },
   },
 })
+
+/** A Service with nothing but ClusterIPs shares its `type`. Others, such as those with NodePorts, have an own spec. */
+trimService.packing = {
+  split({ metadata, spec }) {
+    const { uid, resourceVersion, creationTimestamp } = metadata ?? {}
+    const identity = [uid, resourceVersion, creationTimestamp]
+    const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
+    const isUsual = clusterIP && clusterIPs?.[0] === clusterIP && !healthCheckNodePort && ports?.length === 0
+    return isUsual
+      ? { texts: [...identity, undefined, ...clusterIPs], shared: { type } }
+      : { texts: [...identity, JSON.stringify(spec)], shared: {} }
+  },
+  join(ref, [uid, resourceVersion, creationTimestamp, json, ...clusterIPs], shared) {
+    const spec = json === undefined ? { ...shared, clusterIP: clusterIPs[0], clusterIPs } : JSON.parse(json)
+    return trimService({ metadata: { ...ref, uid, resourceVersion, creationTimestamp }, spec } as object as Service)
+  },
+  keysOf: (service) => clusterIpsOf(service).map(lookupNameOf),
+} satisfies Packing<Service>
 
 /** The ClusterIPs that a Service holds, as text and in order; none for a headless Service (`IsServiceIPSet`). */
 export function clusterIpsOf({ spec }: Service): readonly string[] {

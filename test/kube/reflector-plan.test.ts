@@ -9,14 +9,14 @@ import {
   startState,
 } from '../../src/kube/reflector-plan.ts'
 import type { KubeObject } from '../../src/kube/resources.ts'
-import { ObjectMap } from '../../src/kube/store.ts'
 import { objectMapOf } from './object-map-of.ts'
 
+const empty = () => objectMapOf<KubeObject>([])
 const partial: KubeObject = { metadata: { name: 'a' } }
 const states: Readonly<Record<string, ReflectorState<KubeObject>>> = {
   streaming: { phase: 'streaming', objects: objectMapOf([partial]) },
   broken: { phase: 'streaming', objects: objectMapOf([partial]), breaks: 2 },
-  first: { phase: 'paging', objects: new ObjectMap(), continue: undefined, limit: 500 },
+  first: { phase: 'paging', objects: empty(), continue: undefined, limit: 500 },
   paging: { phase: 'paging', objects: objectMapOf([partial]), continue: 'token', limit: 500 },
   watching: { phase: 'watching', resourceVersion: '7', silences: 0 },
   quiet: { phase: 'watching', resourceVersion: '7', silences: 19 },
@@ -108,6 +108,7 @@ test('every failure in every state leads on to the right request after the right
   for (const [ending, expected] of table) {
     for (const [state, outcome] of Object.entries(expected)) {
       const plan = planRetry(states[state] as ReflectorState<KubeObject>, ending, {
+        empty,
         streaming: true,
         justListed: false,
       })
@@ -125,8 +126,8 @@ test('after changes of one revision a watch that breaks is followed by a list, w
     [failed('Unreachable'), 'short'],
     [failed('Expired'), 'none'],
   ] as const) {
-    const plan: RetryPlan<KubeObject> = planRetry(shared, ending, { streaming: true, justListed: false })
-    assert.deepEqual([seen(plan.next), plan.wait], [seen(startState(true)), wait], JSON.stringify(ending))
+    const plan: RetryPlan<KubeObject> = planRetry(shared, ending, { empty, streaming: true, justListed: false })
+    assert.deepEqual([seen(plan.next), plan.wait], [seen(startState(true, empty)), wait], JSON.stringify(ending))
   }
 })
 
@@ -134,31 +135,31 @@ test('a watch that fails sixty times in a row without having worked is followed 
   let state: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
   for (let failures = 1; failures <= 60; failures++) {
     assert.equal(state.phase, 'watching')
-    state = planRetry(state, failed('Timeout'), { streaming: true, justListed: false }).next
+    state = planRetry(state, failed('Timeout'), { empty, streaming: true, justListed: false }).next
   }
   assert.equal(state.phase, 'streaming')
 })
 
 test('where there is no streaming, what would stream lists', () => {
   const watching: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
-  const plan = planRetry(watching, failed('Expired'), { streaming: false, justListed: false })
-  assert.deepEqual(seen(plan.next), seen(startState(false)))
+  const plan = planRetry(watching, failed('Expired'), { empty, streaming: false, justListed: false })
+  assert.deepEqual(seen(plan.next), seen(startState(false, empty)))
 })
 
 test('a list that is outdated as soon as it has come is not asked for again at once', () => {
   const watching: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
   for (const ending of [failed('Expired'), inWatch('Expired')]) {
-    assert.equal(planRetry(watching, ending, { streaming: true, justListed: true }).wait, 'short')
+    assert.equal(planRetry(watching, ending, { empty, streaming: true, justListed: true }).wait, 'short')
   }
 })
 
 test('a page that is not answered is asked for again, a whole list is asked for in pages', () => {
   const silent = { kind: 'silent', proven: false } as const
-  const context = { streaming: false, justListed: false }
+  const context = { empty, streaming: false, justListed: false }
   const paging = { phase: 'paging', objects: objectMapOf([partial]), continue: 'more', limit: 500 } as const
   assert.deepEqual(seen(planRetry(paging, silent, context).next), seen(paging))
   const whole = { phase: 'paging', objects: objectMapOf([partial]), continue: undefined, limit: undefined } as const
-  assert.deepEqual(seen(planRetry(whole, silent, context).next), seen(startState(false)))
+  assert.deepEqual(seen(planRetry(whole, silent, context).next), seen(startState(false, empty)))
 })
 
 test('a page that is too long is asked for in parts, where it was; a whole list is asked for in pages again', () => {
@@ -172,7 +173,7 @@ test('a page that is too long is asked for in parts, where it was; a whole list 
   let state: ReflectorState<KubeObject> = first
   const limits: unknown[] = []
   for (let tries = 0; tries < 7; tries++) {
-    const plan: RetryPlan<KubeObject> = planRetry(state, ending, { streaming: true, justListed: false })
+    const plan: RetryPlan<KubeObject> = planRetry(state, ending, { empty, streaming: true, justListed: false })
     assert.deepEqual(seen({ ...plan.next, limit: 500 } as ReflectorState<KubeObject>), seen(first))
     state = plan.next
     limits.push('limit' in state && state.limit, plan.wait)
@@ -184,6 +185,6 @@ test('a page that is too long is asked for in parts, where it was; a whole list 
     continue: undefined,
     limit: undefined,
   }
-  const plan = planRetry(whole, ending, { streaming: true, justListed: false })
-  assert.deepEqual([seen(plan.next), plan.wait], [seen(startState(false)), 'long'])
+  const plan = planRetry(whole, ending, { empty, streaming: true, justListed: false })
+  assert.deepEqual([seen(plan.next), plan.wait], [seen(startState(false, empty)), 'long'])
 })

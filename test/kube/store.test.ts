@@ -41,11 +41,8 @@ test('a resourceVersion that is here already is no change, nor is the deletion o
 test('replacing tells of deletions first, and of an object made anew as both', () => {
   const store = new Store()
   for (const name of ['kept', 'gone', 'remade', 'changed']) store.apply({ type: 'ADDED', object: object(name, '1') })
-  const changes = atOnce(
-    store.replace(
-      objectMapOf([object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]),
-    ),
-  )
+  const present = [object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]
+  const changes = [...atOnce(store.replace(objectMapOf(present)))]
   assert.deepEqual(
     changes.map((change) => [change.type, (change.type === 'deleted' ? change.old : change.object).metadata?.name]),
     [
@@ -88,7 +85,7 @@ test('an index kept from the changes alone always equals the store', () => {
       const index = new Set<KubeObject>()
       for (const one of steps) {
         const changes: readonly (Change<KubeObject> | undefined)[] =
-          'type' in one ? [store.apply(one)] : atOnce(store.replace(objectMapOf(one)))
+          'type' in one ? [store.apply(one)] : [...atOnce(store.replace(objectMapOf(one)))]
         for (const change of changes) {
           if (change === undefined) continue
           if (change.type !== 'added') assert.ok(index.delete(change.old), 'what is taken away had been told')

@@ -42,31 +42,65 @@ test('who a Service is stays known, and what else it has goes', () => {
   assert.equal(kept.status, undefined)
 })
 
-test('Services of one type that hold one ClusterIP and no NodePort share the rest', () => {
-  const held = (clusterIP: string, spec: object = {}): Service =>
-    trimService({
-      spec: { type: 'ClusterIP', clusterIP, clusterIPs: [clusterIP], ports: [{ port: 80 }], ...spec },
+test('a packed Service is as it was, and shares its type if it has nothing but ClusterIPs', () => {
+  const { packing } = trimService
+  const through = (service: Service): Service => {
+    const { texts, shared } = packing.split(service)
+    return packing.join(
+      { namespace: service.metadata?.namespace, name: 'web' },
+      texts,
+      JSON.parse(JSON.stringify(shared)),
+    )
+  }
+  const metadata = { namespace: 'default', name: 'web', uid: 'u', resourceVersion: '7' }
+  const held = (clusterIP: string | undefined, spec: object = {}): Service => {
+    const clusterIPs = clusterIP === undefined ? undefined : [clusterIP]
+    return trimService({
+      metadata,
+      spec: { type: 'ClusterIP', clusterIP, clusterIPs, ports: [{ port: 80 }], ...spec },
     } as Service)
-  const rest = (service: Service): unknown => (service as unknown as { readonly rest: unknown }).rest
-  const [first, second] = [held('10.96.0.9'), held('10.96.0.10')]
-  assert.equal(rest(first), rest(second))
-  assert.deepEqual([first, second].map(clusterIpsOf), [['10.96.0.9'], ['10.96.0.10']])
-  const others = [
+  }
+  for (const service of [
+    held('10.96.0.9'),
+    held('None'),
     held('10.96.0.9', { type: 'LoadBalancer' }),
-    held('10.96.0.9', { ports: [{ port: 80, nodePort: 30_000 }] }),
+    held('10.96.0.9', { clusterIPs: ['10.96.0.9', 'fd00::9'] }),
+  ]) {
+    assert.deepEqual(through(service), service)
+    assert.deepEqual(packing.split(service).shared, { type: service.spec?.type })
+  }
+  for (const service of [
+    held(undefined, { type: 'ExternalName' }),
+    held(''),
+    held('10.96.0.9', { ports: [{ port: 80, nodePort: 30_000, protocol: 'UDP' }, { nodePort: 30_001 }] }),
     held('10.96.0.9', { healthCheckNodePort: 30_001 }),
     held('10.96.0.9', { clusterIPs: ['10.96.0.8', 'fd00::9'] }),
-  ]
-  for (const other of others) assert.notEqual(rest(other), rest(first))
-  assert.deepEqual(
-    others.map(({ spec }) => spec?.type),
-    ['LoadBalancer', 'ClusterIP', 'ClusterIP', 'ClusterIP'],
+    held('10.96.0.9', { clusterIPs: null }),
+  ]) {
+    assert.deepEqual(through(service), service)
+    assert.deepEqual(packing.split(service).shared, {})
+  }
+  fc.assert(
+    fc.property(someServices, (services) => {
+      for (const one of services) {
+        const service = trimService({ ...one, metadata: { ...metadata, creationTimestamp: '2026-01-01T00:00:00Z' } })
+        assert.deepEqual(through(service), service)
+      }
+    }),
   )
-  assert.deepEqual(others.map(nodePortsOf), [[], [30_000], [30_001], []])
-  assert.deepEqual(clusterIpsOf(others[3] as Service), ['10.96.0.8', 'fd00::9'])
-  const dual = held('10.96.0.9', { clusterIPs: ['10.96.0.9', 'fd00::9'] })
-  assert.equal(rest(dual), rest(first))
-  assert.deepEqual(clusterIpsOf(dual), ['10.96.0.9', 'fd00::9'])
+})
+
+test('a Service is found by its addresses in their canonical form', () => {
+  const keys = (clusterIPs: readonly string[]) =>
+    trimService.packing.keysOf({ spec: { clusterIP: clusterIPs[0], clusterIPs } } as Service)
+  assert.deepEqual(keys(['010.0.0.1', 'FD00::1']), ['10.0.0.1', 'fd00::1'])
+  assert.deepEqual(keys(['None']), [])
+})
+
+test('a Service whose ClusterIPs are not texts is refused', () => {
+  for (const spec of [{ clusterIP: 5 }, { clusterIPs: [5] }, { clusterIPs: 5 }, { ports: 5 }]) {
+    assert.throws(() => trimService({ metadata: {}, spec } as unknown as Service), TypeError, JSON.stringify(spec))
+  }
 })
 
 test('a Service that has no clusterIPs yet holds its clusterIP', () => {

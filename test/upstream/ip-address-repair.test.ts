@@ -16,11 +16,11 @@ import { type EventToRecord, type ObjectReference, referenceTo } from '../../src
 import { Informer, SharedInformers } from '../../src/kube/informer.ts'
 import type { KubeObject } from '../../src/kube/resources.ts'
 import { type IpAddress, ipAddresses, type Service, type ServiceCidr, services } from '../../src/kube/resources.ts'
-import { keyOf, keyOfObject } from '../../src/kube/store.ts'
+import { keyOf, keyOfObject, Store } from '../../src/kube/store.ts'
 import { namesToCheck, planIpAddress } from '../../src/repair/ip-address/plan.ts'
 import { IpAddressRepair } from '../../src/repair/ip-address/repair.ts'
 import { check } from '../../src/repair/ip-address/rounds.ts'
-import { ServiceIpIndex, ServiceIpRanges } from '../../src/repair/ip-address/service-ips.ts'
+import { holdersIn, ServiceIpRanges } from '../../src/repair/ip-address/service-ips.ts'
 import type { IpAddressWrite } from '../../src/repair/ip-address/writer.ts'
 import { type Finding, RepairReporter, repairReasons } from '../../src/repair/reporter.ts'
 import { trimService } from '../../src/repair/service-claims.ts'
@@ -53,10 +53,10 @@ describe(`${ipAddressRepair.file}, repairServiceIP, the plan`, () => {
       const held = ofKind<Service>(one, 'Service')
       const existing = ofKind<IpAddress>(one, 'IPAddress')
       const ranges = new ServiceIpRanges(ofKind<ServiceCidr>(one, 'ServiceCIDR'))
-      const index = new ServiceIpIndex()
-      for (const object of held) index.apply({ type: 'added', object })
+      const store = new Store(trimService.packing)
+      for (const object of held) store.apply({ type: 'ADDED', object })
       const view = {
-        holdersOf: (name: string) => index.holdersOf(name),
+        holdersOf: (name: string) => holdersIn(store, name),
         serviceOf: (ref: Parameters<typeof keyOf>[0]) => held.find((service) => keyOfObject(service) === keyOf(ref)),
         ipAddressOf: (name: string) => existing.find(({ metadata }) => metadata?.name === name),
         ageMs: (ipAddress: IpAddress) => ageIn(one, ipAddress) + (impatient.has(one.name) ? requestTimeoutMs : 0),

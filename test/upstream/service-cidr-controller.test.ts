@@ -50,8 +50,7 @@ describe(`${file}, sync`, () => {
 describe(`${file}, canDeleteCidr`, () => {
   for (const { name, given, call, expect } of tables.canDeleteCidr) {
     test(name, () => {
-      const addresses = given.ipAddresses.map(address)
-      const blocking = new BlockingAddresses({ list: () => addresses })
+      const blocking = new BlockingAddresses(given.ipAddresses.map(address))
       const isBlocked = blocking.isBlocked(serviceCidr(call.serviceCidr), given.serviceCidrs.map(serviceCidr))
       assert.equal(!isBlocked, expect.canDelete)
     })

@@ -1,7 +1,7 @@
 import type { ObjectRef } from '../../kube/api.ts'
-import { CompactObject } from '../../kube/compact-object.ts'
+import type { Packing } from '../../kube/packed-objects.ts'
 import { apiVersionOf, type IpAddress, ipAddresses } from '../../kube/resources.ts'
-import { picked, SharedValues } from '../../kube/shared-values.ts'
+import { picked } from '../../kube/shared-values.ts'
 import { familyOf } from '../../net/address.ts'
 import { readAddress, textFrom } from '../../net/stored-address.ts'
 import { trimmedReader } from '../../protobuf/trimmed-objects.ts'
@@ -25,45 +25,16 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
 
-/** An IPAddress with only the fields that the repair needs; see `ServiceClaim`, which is like it. */
-class IpAddressClaim extends CompactObject {
-  readonly parentName: string | undefined
-  readonly rest: SharedPart
-
-  constructor({ metadata, spec }: IpAddress) {
-    super(metadata)
-    const { labels } = metadata ?? {}
-    const { parentRef } = spec ?? {}
-    this.parentName = parentRef?.name
-    const { group, resource, namespace } = parentRef ?? {}
-    // A foreign server may send null, which Kubernetes' own never does.
-    const parent = parentRef ? { group, resource, namespace } : undefined
-    const rest = { labels: labels && picked(labels, allocatorLabels), parent }
-    this.rest = sharedParts.get(JSON.stringify(rest), () => rest)
-  }
-
-  get labels(): object | undefined {
-    return this.rest.labels
-  }
-
-  get spec(): object {
-    const { parentName, rest } = this
-    if (rest.parent === undefined) return { parentRef: undefined }
-    const { group, resource, namespace } = rest.parent
-    return { parentRef: { group, resource, namespace, name: parentName } }
-  }
-}
-
-/** The same for all IPAddresses of the Services in a namespace, except those that somebody has changed. */
-interface SharedPart {
-  readonly labels: object | undefined
-  readonly parent: Readonly<Record<'group' | 'resource' | 'namespace', string | undefined>> | undefined
-}
-
-const sharedParts = new SharedValues<SharedPart>(65_536)
-
-export function trimIpAddress(ipAddress: IpAddress): IpAddress {
-  return new IpAddressClaim(ipAddress) as object as IpAddress
+/** Retains the fields that the repair needs. */
+export function trimIpAddress({ metadata, spec }: IpAddress): IpAddress {
+  const { name, uid, resourceVersion, labels } = metadata ?? {}
+  const { parentRef } = spec ?? {}
+  // A foreign server may send null, which Kubernetes' own never does.
+  const { group, resource, namespace, name: parentName } = parentRef ?? {}
+  return {
+    metadata: { name, uid, resourceVersion, labels: labels && picked(labels, allocatorLabels) },
+    spec: { parentRef: parentRef ? { group, resource, namespace, name: parentName } : undefined },
+  } as Partial<IpAddress> as IpAddress
 }
 
 const allocatorLabels = [familyLabel, managedByLabel] as const
@@ -74,14 +45,39 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
   spec: { parentRef: { group: true, resource: true, namespace: true, name: true } },
 })
 
+/** The IPAddresses of the Services in a namespace share all but their names, unless somebody has changed them. */
+trimIpAddress.packing = {
+  split({ metadata, spec }) {
+    const { uid, resourceVersion, labels } = metadata ?? {}
+    const { name, ...parentRef } = spec?.parentRef ?? {}
+    return { texts: [uid, resourceVersion, name], shared: { labels, parentRef: spec?.parentRef && parentRef } }
+  },
+  join({ name }, [uid, resourceVersion, parentName], shared) {
+    const { labels, parentRef } = shared as { readonly labels?: object; readonly parentRef?: object }
+    const parent = parentRef && { ...parentRef, name: parentName }
+    return trimIpAddress({
+      metadata: { name, uid, resourceVersion, labels },
+      spec: { parentRef: parent },
+    } as object as IpAddress)
+  },
+} satisfies Packing<IpAddress>
+
 const ofAllocator = { [managedByLabel]: allocator }
 
-/** Small, so that an informer can hold a million IPAddresses. All results share one object of labels. */
 export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {
   const { name, uid, resourceVersion } = ipAddress.metadata ?? {}
   const labels = isManagedByAllocator(ipAddress) ? ofAllocator : undefined
   return { metadata: { name, uid, resourceVersion, labels } } as Partial<IpAddress> as IpAddress
 }
+
+identityOfIpAddress.packing = {
+  split: ({ metadata }) => ({
+    texts: [metadata?.uid, metadata?.resourceVersion],
+    shared: { labels: metadata?.labels },
+  }),
+  join: ({ name }, [uid, resourceVersion], shared) =>
+    identityOfIpAddress({ metadata: { ...shared, name, uid, resourceVersion } } as IpAddress),
+} satisfies Packing<IpAddress>
 
 identityOfIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', { metadata: identity })
 
@@ -137,6 +133,11 @@ export function ipAddressNameOf(clusterIp: string): string | undefined {
   const groups = new Uint16Array(8)
   const family = readAddress(clusterIp, groups)
   return family === undefined ? undefined : textFrom(family, groups, clusterIp)
+}
+
+/** The name of the IPAddress of a ClusterIP, or the text itself if it is malformed: a key for the address. */
+export function lookupNameOf(clusterIp: string): string {
+  return ipAddressNameOf(clusterIp) ?? clusterIp
 }
 
 export function isCanonicalIPv4(text: string): boolean {

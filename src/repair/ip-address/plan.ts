@@ -12,11 +12,12 @@ import {
   hasAllocatorLabels,
   ipAddressNameOf,
   isManagedByAllocator,
+  lookupNameOf,
   newIpAddress,
   refersTo,
   serviceRefOf,
 } from './ip-address.ts'
-import { holdsAddress, lookupNameOf } from './service-ips.ts'
+import { holdsAddress } from './service-ips.ts'
 
 export interface ServiceIpView {
   /** The Services with the address, the oldest first. */

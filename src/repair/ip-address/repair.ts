@@ -7,7 +7,7 @@ import { REQUEST_TIMEOUT_MS, type Repair, type RepairContext } from '../repair.t
 import { trimIpAddress } from './ip-address.ts'
 import { IpAddressRounds } from './rounds.ts'
 import { IpAddressSchedule } from './schedule.ts'
-import { ServiceIpIndex, ServiceIpRanges } from './service-ips.ts'
+import { addressesOf, holdersIn, ServiceIpRanges } from './service-ips.ts'
 
 interface IpAddressRepairOptions extends RepairContext {
   /** Provides the informers of IPAddresses and ServiceCIDRs. Their owner runs them. */
@@ -30,7 +30,6 @@ export class IpAddressRepair implements Repair {
   readonly #options: IpAddressRepairOptions
   readonly #ipAddresses: Followed<IpAddress>
   readonly #serviceCidrs: Followed<ServiceCidr>
-  readonly #index = new ServiceIpIndex()
   readonly #ages: IpAddressAges
   readonly #schedule: IpAddressSchedule
   readonly #rounds: IpAddressRounds
@@ -50,10 +49,10 @@ export class IpAddressRepair implements Repair {
       schedule: this.#schedule,
       tidy: () => {
         this.#ages.tidy()
-        this.#ranges.tidy(this.#index.size)
+        this.#ranges.tidy(this.#ipAddresses.store.size)
       },
       view: {
-        holdersOf: (name) => this.#index.holdersOf(name),
+        holdersOf: (name) => holdersIn(services.store, name),
         serviceOf: (ref) => services.store.get(ref),
         ipAddressOf: (name) => this.#ipAddresses.store.get({ name }),
         ageMs: (ipAddress) => this.#ages.ageMs(ipAddress),
@@ -110,8 +109,7 @@ export class IpAddressRepair implements Repair {
         else if (this.#stage === 'repairing') this.#schedule.mark([name])
       }),
       services.subscribe((change) => {
-        const names = this.#index.apply(change)
-        if (this.#stage === 'repairing') this.#schedule.mark(names)
+        if (this.#stage === 'repairing') this.#schedule.mark(addressesOf(change))
       }),
       this.#serviceCidrs.subscribe(() => {
         const ranges = new ServiceIpRanges(this.#serviceCidrs.store.list())
@@ -141,7 +139,7 @@ export class IpAddressRepair implements Repair {
   }
 
   #countAll(): void | Promise<void> {
-    return inSlices(this.#options.clock, this.#ranges.countAll(this.#ipAddresses.store.list()))
+    return inSlices(this.#options.clock, this.#ranges.countAll(this.#ipAddresses.store.snapshot()))
   }
 
   #reportUsage(): void {

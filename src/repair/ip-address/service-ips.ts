@@ -1,15 +1,10 @@
 import type { IpAddress, Service, ServiceCidr } from '../../kube/resources.ts'
-import { type Change, keyOfObject } from '../../kube/store.ts'
+import { after, before, type Change, keyOfObject, type Store } from '../../kube/store.ts'
 import { type Cidr, tryParseStoredCidr, usableSize } from '../../net/cidr.ts'
 import { type AddressGroups, ipv4Value, readAddress } from '../../net/stored-address.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import { clusterIpsOf } from '../service-claims.ts'
-import { groupsOf, ipAddressNameOf, isCanonicalIPv4, valueOfIPv4 } from './ip-address.ts'
-
-/** The key of a ClusterIP in the index: the name of its IPAddress, or the text itself if it is malformed. */
-export function lookupNameOf(clusterIp: string): string {
-  return ipAddressNameOf(clusterIp) ?? clusterIp
-}
+import { groupsOf, isCanonicalIPv4, lookupNameOf, valueOfIPv4 } from './ip-address.ts'
 
 /** `name` is the canonical form of the address. */
 export function holdsAddress(service: Service, name: string): boolean {
@@ -17,50 +12,17 @@ export function holdsAddress(service: Service, name: string): boolean {
   return held.includes(name) || held.some((text) => lookupNameOf(text) === name)
 }
 
-/** The Services that hold each address. The usual single holder costs only one entry of a map. */
-export class ServiceIpIndex {
-  readonly #holders = new Map<string, Service | readonly Service[]>()
-
-  get size(): number {
-    return this.#holders.size
-  }
-
-  /** The Services that hold the address, the oldest first: the order is the same for all masters. */
-  holdersOf(name: string): readonly Service[] {
-    const held = this.#holders.get(name)
-    if (held === undefined) return []
-    return isOne(held) ? [held] : held.toSorted(byAge)
-  }
-
-  /** Applies a change of a Service. Returns the addresses that must be checked because of it. */
-  apply(change: Change<Service>): readonly string[] {
-    const before = change.type === 'added' ? [] : clusterIpsOf(change.old)
-    const after = change.type === 'deleted' ? [] : clusterIpsOf(change.object)
-    if (change.type !== 'added') for (const text of before) this.#remove(lookupNameOf(text), change.old)
-    if (change.type !== 'deleted') for (const text of after) this.#add(lookupNameOf(text), change.object)
-    if (change.type === 'updated' && sameClaims(change.old, change.object)) return []
-    return [...before, ...after].map(lookupNameOf)
-  }
-
-  #add(name: string, service: Service): void {
-    const held = this.#holders.get(name)
-    if (held === undefined) this.#holders.set(name, service)
-    // Two spellings of the same address count as one address.
-    else if (held !== service && (isOne(held) || !held.includes(service)))
-      this.#holders.set(name, isOne(held) ? [held, service] : [...held, service])
-  }
-
-  #remove(name: string, service: Service): void {
-    const held = this.#holders.get(name)
-    if (held === undefined) return
-    const [first, ...rest] = (isOne(held) ? [held] : held).filter((one) => one !== service)
-    if (first === undefined) this.#holders.delete(name)
-    else this.#holders.set(name, rest.length === 0 ? first : [first, ...rest])
-  }
+/** The Services that hold the address, the oldest first: the order is the same for all masters. */
+export function holdersIn(services: Pick<Store<Service>, 'by'>, name: string): readonly Service[] {
+  const holders = services.by(name)
+  return holders.length < 2 ? holders : holders.toSorted(byAge)
 }
 
-function isOne(held: Service | readonly Service[]): held is Service {
-  return !Array.isArray(held)
+/** The addresses that must be checked because of a change of a Service. */
+export function addressesOf(change: Change<Service>): readonly string[] {
+  const [old, now] = [before(change), after(change)]
+  if (old && now && sameClaims(old, now)) return []
+  return [old, now].flatMap((service) => (service ? clusterIpsOf(service) : [])).map(lookupNameOf)
 }
 
 function sameClaims(a: Service, b: Service): boolean {
@@ -116,7 +78,7 @@ export class ServiceIpRanges {
   }
 
   /** Counts all addresses anew, and stops when a later call begins. {@link count} counts changes between two steps. */
-  *countAll(allocated: readonly IpAddress[]): Steps<void> {
+  *countAll(allocated: Iterable<IpAddress>): Steps<void> {
     const recount = this.#ranges.map(() => 0)
     this.#recount = recount
     for (const { metadata } of allocated) {

@@ -1,5 +1,5 @@
 import type { IpAddress, ServiceCidr } from '../../kube/resources.ts'
-import { type Change, keyOfObject, objectOf, type Store } from '../../kube/store.ts'
+import { type Change, keyOfObject, objectOf } from '../../kube/store.ts'
 import { isManagedByAllocator } from '../../repair/ip-address/ip-address.ts'
 import { addressTest } from '../../repair/ip-address/service-ips.ts'
 import { coverageOf } from './coverage.ts'
@@ -31,10 +31,10 @@ interface Entry {
  * deleted.
  */
 export class BlockingAddresses {
-  readonly #ipAddresses: Pick<Store<IpAddress>, 'list'>
+  readonly #ipAddresses: Iterable<IpAddress>
   readonly #entries = new Map<string, Entry>()
 
-  constructor(ipAddresses: Pick<Store<IpAddress>, 'list'>) {
+  constructor(ipAddresses: Iterable<IpAddress>) {
     this.#ipAddresses = ipAddresses
   }
 
@@ -48,7 +48,7 @@ export class BlockingAddresses {
     const isBlocking = addressTest(needed, others)
     const names = new Set<string>()
     if (needed.length > 0) {
-      for (const ipAddress of this.#ipAddresses.list()) {
+      for (const ipAddress of this.#ipAddresses) {
         const address = keyOfObject(ipAddress)
         if (isManagedByAllocator(ipAddress) && isBlocking(address)) names.add(address)
       }

@@ -15,13 +15,14 @@ import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { portRangeContains } from '../../net/host-port.ts'
 import {
   ipAddressNameOf,
+  lookupNameOf,
   newIpAddress,
   refersTo,
   serviceRefOf,
   withAllocatorLabels,
 } from '../../repair/ip-address/ip-address.ts'
 import { planIpAddress, planServiceIp } from '../../repair/ip-address/plan.ts'
-import { lookupNameOf, ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
+import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
 import { formatTime, tryParseTime } from '../../runtime/time-format.ts'
 import { DEFAULT_SERVICE_CIDR, planServiceCidr, readyStatus } from '../../service-cidr/service-cidr-plan.ts'

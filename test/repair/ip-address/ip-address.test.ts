@@ -2,10 +2,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { IpAddress, Service, ServiceCidr } from '../../../src/kube/resources.ts'
+import { Store } from '../../../src/kube/store.ts'
 import { addressOf, tryParseAddress } from '../../../src/net/address.ts'
 import { cidrContains, cidrOf } from '../../../src/net/cidr.ts'
-import { groupsOf, ipAddressNameOf, trimIpAddress, valueOfIPv4 } from '../../../src/repair/ip-address/ip-address.ts'
-import { holdsAddress, ServiceIpIndex, ServiceIpRanges } from '../../../src/repair/ip-address/service-ips.ts'
+import {
+  groupsOf,
+  identityOfIpAddress,
+  ipAddressNameOf,
+  trimIpAddress,
+  valueOfIPv4,
+} from '../../../src/repair/ip-address/ip-address.ts'
+import { addressesOf, holdersIn, holdsAddress, ServiceIpRanges } from '../../../src/repair/ip-address/service-ips.ts'
+import { trimService } from '../../../src/repair/service-claims.ts'
 import { atOnce } from '../../../src/runtime/steps.ts'
 
 /** As `ParseIPSloppy(text).String()` in k8s.io/utils/net; undefined where that is nil. */
@@ -68,6 +76,27 @@ function ipv6(parts: readonly number[]): ReturnType<typeof addressOf> {
 test('a reference that is null counts as one that is missing', () => {
   const given = { metadata: { name: '10.0.0.1' }, spec: { parentRef: null } } as unknown as IpAddress
   assert.equal(trimIpAddress(given).spec?.parentRef, undefined)
+})
+
+test('a packed IPAddress is as it was; those of the Services in a namespace share the rest', () => {
+  const labels = { 'ipaddress.kubernetes.io/ip-family': 'IPv4', 'ipaddress.kubernetes.io/managed-by': 'x' }
+  const parentRef = { group: '', resource: 'services', namespace: 'default', name: 'web' }
+  const metadata = { name: '10.0.0.1', uid: 'u', resourceVersion: '7' }
+  for (const [labelled, referring] of [
+    [labels, { parentRef }],
+    [undefined, { parentRef }],
+    [{}, { parentRef: { name: 'web' } }],
+    [labels, {}],
+  ]) {
+    const whole = { metadata: { ...metadata, labels: labelled }, spec: referring } as unknown as IpAddress
+    for (const trim of [trimIpAddress, identityOfIpAddress]) {
+      const trimmed = trim(whole)
+      const { texts, shared } = trim.packing.split(trimmed)
+      const stored = JSON.parse(JSON.stringify(shared))
+      assert.deepEqual(trim(trim.packing.join({ name: '10.0.0.1' }, texts, stored)), trimmed)
+      assert.ok(['web', '10.0.0.1', 'u', '7'].every((own) => !JSON.stringify(shared).includes(`"${own}"`)))
+    }
+  }
 })
 
 test('the quick reading of IPv6 takes canonical texts only, and gives what the thorough one gives', () => {
@@ -190,23 +219,23 @@ test('the index knows the holders of an address through every change', () => {
   const step = fc.record({ uid: fc.integer({ min: 0, max: 4 }), ips: fc.subarray(texts, { maxLength: 2 }) })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 30, size: 'max' }), (steps) => {
-      const index = new ServiceIpIndex()
+      const store = new Store(trimService.packing)
       const held = new Map<number, Service>()
       for (const { uid, ips } of steps) {
         const old = held.get(uid)
         const object = made(uid, ips)
         if (ips.length === 0) {
-          if (old !== undefined) index.apply({ type: 'deleted', old })
+          if (old !== undefined) store.apply({ type: 'DELETED', object: old })
           held.delete(uid)
           continue
         }
-        index.apply(old === undefined ? { type: 'added', object } : { type: 'updated', old, object })
+        store.apply({ type: 'MODIFIED', object })
         held.set(uid, object)
       }
       for (const name of ['10.0.0.1', '10.0.0.2', 'fd00::1', 'nonsense']) {
         const expected = [...held.keys()].sort().filter((uid) => holdsAddress(held.get(uid) as Service, name))
         assert.deepEqual(
-          index.holdersOf(name).map(({ metadata }) => Number(metadata?.uid)),
+          holdersIn(store, name).map(({ metadata }) => Number(metadata?.uid)),
           expected,
         )
       }
@@ -215,13 +244,10 @@ test('the index knows the holders of an address through every change', () => {
 })
 
 test('only what concerns addresses asks for a look', () => {
-  const index = new ServiceIpIndex()
   const metadata = { namespace: 'default', name: 'web', uid: '1', resourceVersion: '1' }
   const service = { metadata, spec: { clusterIP: '10.0.0.1', clusterIPs: ['10.0.0.1'] } } as Service
-  assert.deepEqual(index.apply({ type: 'added', object: service }), ['10.0.0.1'])
+  assert.deepEqual(addressesOf({ type: 'added', object: service }), ['10.0.0.1'])
   const touched = { ...service, metadata: { ...metadata, resourceVersion: '2' } }
-  assert.deepEqual(index.apply({ type: 'updated', old: service, object: touched }), [])
-  assert.deepEqual(index.holdersOf('10.0.0.1'), [touched])
-  assert.deepEqual(index.apply({ type: 'deleted', old: touched }), ['10.0.0.1'])
-  assert.equal(index.size, 0)
+  assert.deepEqual(addressesOf({ type: 'updated', old: service, object: touched }), [])
+  assert.deepEqual(addressesOf({ type: 'deleted', old: touched }), ['10.0.0.1'])
 })

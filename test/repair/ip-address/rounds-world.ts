@@ -6,8 +6,9 @@ import { keyOf, keyOfObject } from '../../../src/kube/store.ts'
 import { newIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
 import { IpAddressRounds } from '../../../src/repair/ip-address/rounds.ts'
 import { IpAddressSchedule, type Work } from '../../../src/repair/ip-address/schedule.ts'
-import { ServiceIpIndex } from '../../../src/repair/ip-address/service-ips.ts'
+import { holdersIn } from '../../../src/repair/ip-address/service-ips.ts'
 import { RepairReporter } from '../../../src/repair/reporter.ts'
+import { trimService } from '../../../src/repair/service-claims.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../../src/telemetry/prometheus-metrics.ts'
@@ -44,10 +45,9 @@ export function openRounds() {
   const api = new ScriptedApi()
   const random = { next: () => 0 }
   const known = {
-    services: new Informer<Service>({ api, clock, random, logger, resource: services }),
+    services: new Informer<Service>({ api, clock, random, logger, resource: services, transform: trimService }),
     ips: new Informer<IpAddress>({ api, clock, random, logger, resource: ipAddresses }),
   }
-  const index = new ServiceIpIndex()
   const live = new Map<string, Service>()
   const world = {
     mode: 'repair' as 'repair' | 'report',
@@ -97,7 +97,7 @@ export function openRounds() {
     ipAddresses: known.ips,
     intervalMs: 180_000,
     view: {
-      holdersOf: (name) => index.holdersOf(name),
+      holdersOf: (name) => holdersIn(known.services.store, name),
       serviceOf: (ref) => known.services.store.get(ref),
       ipAddressOf: (name) => known.ips.store.get({ name }),
       ageMs: ({ metadata }) => world.ages.get(metadata?.name ?? '') ?? Number.POSITIVE_INFINITY,
@@ -111,10 +111,9 @@ export function openRounds() {
   })
   const stop = new AbortController()
 
-  /** Applies a change to the copy of Services, as an informer's handlers would receive it. */
+  /** Applies a change to the copy of Services. */
   const tell = (type: 'ADDED' | 'DELETED', object: Service): void => {
-    const change = known.services.store.apply({ type, object })
-    if (change !== undefined) index.apply(change)
+    known.services.store.apply({ type, object })
   }
   return Object.assign(world, {
     ...{ time, clock, api, rounds, schedule, requests, live, events, logger, availability, stop },

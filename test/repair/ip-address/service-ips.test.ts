@@ -1,15 +1,18 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { IpAddress, Service, ServiceCidr } from '../../../src/kube/resources.ts'
+import { Store } from '../../../src/kube/store.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
+import { lookupNameOf } from '../../../src/repair/ip-address/ip-address.ts'
 import {
+  addressesOf,
   addressTest,
+  holdersIn,
   holdsAddress,
-  lookupNameOf,
   rangesOf,
-  ServiceIpIndex,
   ServiceIpRanges,
 } from '../../../src/repair/ip-address/service-ips.ts'
+import { trimService } from '../../../src/repair/service-claims.ts'
 import { atOnce } from '../../../src/runtime/steps.ts'
 
 function service(name: string, clusterIPs: readonly string[], more: object = {}, type = 'ClusterIP'): Service {
@@ -47,28 +50,25 @@ describe('what a change of a Service asks for', () => {
     ['its addresses, if its type changes', service('web', ['010.0.0.1', 'fd00::1'], {}, 'NodePort'), ['fd00::1']],
   ] as const) {
     test(what, () => {
-      const index = new ServiceIpIndex()
-      assert.deepEqual(index.apply({ type: 'added', object: old }), ['10.0.0.1', 'fd00::1'])
-      const asked = new Set(index.apply({ type: 'updated', old, object }))
+      assert.deepEqual(addressesOf({ type: 'added', object: old }), ['10.0.0.1', 'fd00::1'])
+      const asked = new Set(addressesOf({ type: 'updated', old, object }))
       assert.deepEqual(asked, new Set(expected.length === 0 ? [] : ['10.0.0.1', ...expected]))
-      assert.deepEqual(index.holdersOf('10.0.0.1'), [object])
-      assert.deepEqual(index.apply({ type: 'deleted', old: object }).length, 2)
-      assert.equal(index.size, 0)
+      assert.deepEqual(addressesOf({ type: 'deleted', old: object }).length, 2)
     })
   }
 })
 
 test('the holders of an address are the oldest first; of two of one second the first by name', () => {
-  const index = new ServiceIpIndex()
+  const store = new Store(trimService.packing)
   const late = service('a', ['10.0.0.1'], { creationTimestamp: '2026-01-01T00:00:02Z' })
   const [second, first] = [service('c', ['10.0.0.1']), service('b', ['10.0.0.1', '010.0.0.1'])]
-  for (const object of [late, second, first]) index.apply({ type: 'added', object })
-  assert.deepEqual(index.holdersOf('10.0.0.1'), [first, second, late])
-  assert.equal(index.size, 1)
-  index.apply({ type: 'deleted', old: second })
-  index.apply({ type: 'deleted', old: first })
-  assert.deepEqual(index.holdersOf('10.0.0.1'), [late])
-  assert.deepEqual(index.holdersOf('10.0.0.2'), [])
+  for (const object of [late, second, first]) store.apply({ type: 'ADDED', object })
+  const holders = (name: string) => holdersIn(store, name).map(({ metadata }) => metadata?.name)
+  assert.deepEqual(holders('10.0.0.1'), ['b', 'c', 'a'])
+  store.apply({ type: 'DELETED', object: second })
+  store.apply({ type: 'DELETED', object: first })
+  assert.deepEqual(holders('10.0.0.1'), ['a'])
+  assert.deepEqual(holders('10.0.0.2'), [])
 })
 
 describe('the ranges of all ServiceCIDRs', () => {

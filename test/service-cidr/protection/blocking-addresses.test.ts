@@ -18,9 +18,9 @@ function foreign(name: string): IpAddress {
 function blocking(...stored: readonly IpAddress[]) {
   const world = { stored, reads: 0 }
   const addresses = new BlockingAddresses({
-    list: () => {
+    [Symbol.iterator]() {
       world.reads++
-      return world.stored
+      return world.stored[Symbol.iterator]()
     },
   })
   return Object.assign(world, { addresses })

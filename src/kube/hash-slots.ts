@@ -1,0 +1,85 @@
+/**
+ * Small integers (`ids`) by a 32-bit hash, several for one hash if need be. It needs 8 bytes for a slot, and half of
+ * its slots are used on average; a `Map` would need three times as much, and a string for each key.
+ *
+ * Open addressing with linear probing. A deletion moves later ids back, so no marks of deleted slots remain.
+ */
+export class HashSlots {
+  #hashes = new Int32Array(16)
+  /** The id plus one; zero in a free slot. */
+  #ids = new Int32Array(16)
+  #size = 0
+
+  /** The first id with this hash that passes the test; -1 if there is none. The test may collect several. */
+  find(hash: number, test: (id: number) => boolean): number {
+    const hashes = this.#hashes
+    const ids = this.#ids
+    const mask = ids.length - 1
+    for (let slot = hash & mask; ; slot = (slot + 1) & mask) {
+      const id = (ids[slot] as number) - 1
+      if (id < 0) return -1
+      if (hashes[slot] === hash && test(id)) return id
+    }
+  }
+
+  add(hash: number, id: number): void {
+    if (++this.#size > 0.7 * this.#ids.length) this.#grow()
+    this.#insert(hash, id)
+  }
+
+  delete(hash: number, id: number): void {
+    const hashes = this.#hashes
+    const ids = this.#ids
+    const mask = ids.length - 1
+    let free = hash & mask
+    for (; hashes[free] !== hash || ids[free] !== id + 1; free = (free + 1) & mask) if (ids[free] === 0) return
+    this.#size--
+    for (let slot = (free + 1) & mask; ids[slot] !== 0; slot = (slot + 1) & mask) {
+      // An id may move back as far as the slot where its search begins.
+      const distance = (slot - (hashes[slot] as number)) & mask
+      if (distance < ((slot - free) & mask)) continue
+      hashes[free] = hashes[slot] as number
+      ids[free] = ids[slot] as number
+      free = slot
+    }
+    ids[free] = 0
+  }
+
+  /** Replaces each id by `newIds[id]`. */
+  renumber(newIds: Int32Array): void {
+    const ids = this.#ids
+    for (let slot = 0; slot < ids.length; slot++) {
+      const id = (ids[slot] as number) - 1
+      if (id >= 0) ids[slot] = (newIds[id] as number) + 1
+    }
+  }
+
+  #grow(): void {
+    const [hashes, ids] = [this.#hashes, this.#ids]
+    this.#hashes = new Int32Array(2 * ids.length)
+    this.#ids = new Int32Array(2 * ids.length)
+    for (let slot = 0; slot < ids.length; slot++) {
+      const id = (ids[slot] as number) - 1
+      if (id >= 0) this.#insert(hashes[slot] as number, id)
+    }
+  }
+
+  #insert(hash: number, id: number): void {
+    const mask = this.#ids.length - 1
+    let slot = hash & mask
+    while (this.#ids[slot] !== 0) slot = (slot + 1) & mask
+    this.#hashes[slot] = hash
+    this.#ids[slot] = id + 1
+  }
+}
+
+/** A 32-bit hash of a text. With a secret `seed` nobody can choose texts that have the same hash. */
+export function hashOf(text: string, seed: number): number {
+  let hash = seed
+  for (let at = 0; at < text.length; at++) {
+    hash = Math.imul(hash ^ text.charCodeAt(at), 0x5bd1e995)
+    hash ^= hash >>> 15
+  }
+  hash = Math.imul(hash ^ (hash >>> 13), 0x2c1b3c6d)
+  return (hash ^ (hash >>> 16)) | 0
+}

@@ -6,7 +6,8 @@ import type { ReadinessMonitor } from '../kubernetes-service/readiness-monitor.t
 import { clusterIpClaims, nodePortClaims } from '../repair/bitmap/claims.ts'
 import { BITMAP_HINT, reportMissingRange } from '../repair/bitmap/missing-range.ts'
 import { RangeRepair } from '../repair/bitmap/repair.ts'
-import { BitmapUse, ClusterIpRepair } from '../repair/cluster-ip-repair.ts'
+import { BitmapUse } from '../repair/bitmap/use.ts'
+import { ClusterIpRepair } from '../repair/cluster-ip-repair.ts'
 import { IpAddressRepair } from '../repair/ip-address/repair.ts'
 import { ConfigMapRangeRegistry } from '../repair/registries/config-map.ts'
 import { DryRunRangeRegistry, MemoryRangeRegistry } from '../repair/registries/memory.ts'
@@ -68,13 +69,14 @@ function clusterIpDuty(parts: Parts): RepairDuty {
   const adopting = once(options.adoptRange)
   return dutyOf('cluster-ip', parts, followed, (context, informers, onMissingRegistry) => {
     const addresses = new IpAddressRepair({ ...context, informers })
-    const bitmaps = adopting((adoptRange) => {
-      const isBesideIpAddresses = (): boolean => addresses.served === 'served'
-      const reporter = context.reporter.beside()
-      return new RangeRepair({ ...context, reporter, registry, adoptRange, claims, isBesideIpAddresses })
-    })
+    const isBesideIpAddresses = (): boolean => addresses.served === 'served'
+    const makeBitmaps = (): RangeRepair =>
+      adopting((adoptRange) => {
+        const reporter = context.reporter.beside()
+        return new RangeRepair({ ...context, reporter, registry, adoptRange, claims, isBesideIpAddresses })
+      })
     const use = new BitmapUse({ ...context, registry, claims })
-    return new ClusterIpRepair({ ...context, ipAddresses: addresses, bitmaps, registry, use, onMissingRegistry })
+    return new ClusterIpRepair({ ...context, ipAddresses: addresses, makeBitmaps, registry, use, onMissingRegistry })
   })
 }
 

@@ -2,15 +2,13 @@ import type { AvailabilityReporter } from '../kube/availability.ts'
 import type { Followed } from '../kube/informer.ts'
 import { WriteRetry } from '../kube/reconcile-loop.ts'
 import type { Service } from '../kube/resources.ts'
-import { Bitmap } from '../net/bitmap.ts'
 import { type Clock, sleep } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { abortable, linkedController, together } from '../runtime/signals.ts'
+import { linkedController, together } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import type { RangeClaims } from './bitmap/claims.ts'
-import type { RangeChange, RangeName, RangeRegistry } from './registries/range-registry.ts'
-import { REQUEST_TIMEOUT_MS, type Repair } from './repair.ts'
-import { clusterIpsOf } from './service-claims.ts'
+import type { BitmapUse } from './bitmap/use.ts'
+import type { RangeRegistry } from './registries/range-registry.ts'
+import type { Repair } from './repair.ts'
 
 /** The time between two checks, in milliseconds, while it is unknown whether the server has the IPAddress API. */
 const UNDECIDED_PERIOD_MS = 200
@@ -20,14 +18,14 @@ const ABSENT_FOR_MS = 3_000
 interface ClusterIpRepairOptions {
   /** The IPAddress objects of servers from 1.33 on. */
   readonly ipAddresses: Repair & { readonly served: 'unknown' | 'served' | 'absent' }
-  /** The bitmaps of servers up to 1.34. */
-  readonly bitmaps: Repair
+  /** Makes a repair of the bitmaps, which servers up to 1.33 use. */
+  readonly makeBitmaps: () => Repair
   readonly registry: RangeRegistry
   /** All Services. A server that does not serve Services has nothing to allocate. */
   readonly services: Pick<Followed<Service>, 'whenSynced'>
   /** Called when the bitmaps are needed and there is no registry for them. @default nothing */
   readonly onMissingRegistry?: (() => void) | undefined
-  readonly use: { proven(signal: AbortSignal): Promise<void> }
+  readonly use: Pick<BitmapUse, 'proven' | 'unused'>
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
@@ -37,16 +35,17 @@ interface ClusterIpRepairOptions {
 }
 
 /**
- * Repairs the IPAddresses if the server serves them. Repairs the bitmaps if the server serves no IPAddresses, or is
+ * Repairs the IPAddresses if the server serves them. Repairs the bitmaps while the server serves no IPAddresses, or is
  * seen to use bitmaps too. Servers from 1.31 to 1.34 may use both, by their feature gates. For them the repair of the
  * bitmaps finds leaked bits, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
   readonly #noBitmaps = Promise.withResolvers<void>()
-  readonly #usesBitmaps = Promise.withResolvers<void>()
+  readonly #usesBitmaps = Promise.withResolvers<Repair>()
   readonly #retry: WriteRetry
-  #bitmapsInUse = false
+  /** Undefined while no bitmap is repaired. */
+  #bitmaps: Repair | undefined
   #absentSinceMs: number | undefined
 
   constructor(options: ClusterIpRepairOptions) {
@@ -58,11 +57,8 @@ export class ClusterIpRepair implements Repair {
   readonly settled: Promise<void>
 
   fault(): string | undefined {
-    const { ipAddresses, bitmaps } = this.#options
-    const faults = [
-      ipAddresses.served === 'absent' ? undefined : ipAddresses.fault(),
-      this.#bitmapsInUse ? bitmaps.fault() : undefined,
-    ]
+    const { ipAddresses } = this.#options
+    const faults = [ipAddresses.served === 'absent' ? undefined : ipAddresses.fault(), this.#bitmaps?.fault()]
     return faults.filter((fault) => fault !== undefined).join('; ') || undefined
   }
 
@@ -72,9 +68,9 @@ export class ClusterIpRepair implements Repair {
   }
 
   async #settle(): Promise<void> {
-    const { ipAddresses, bitmaps } = this.#options
+    const { ipAddresses } = this.#options
     const alone = this.#noBitmaps.promise.then(() => ipAddresses.settled)
-    const both = this.#usesBitmaps.promise.then(async () => {
+    const both = this.#usesBitmaps.promise.then(async (bitmaps) => {
       await bitmaps.settled
       if (ipAddresses.served === 'served') await ipAddresses.settled
     })
@@ -82,14 +78,32 @@ export class ClusterIpRepair implements Repair {
   }
 
   async #repairBitmaps(signal: AbortSignal): Promise<void> {
-    const { logger, bitmaps, services, registry, onMissingRegistry } = this.#options
-    await this.#untilNeeded(signal)
-    await services.whenSynced(signal)
-    if (registry.writable) logger.info({}, 'this server stores its ClusterIPs in a bitmap, which is now repaired')
-    else onMissingRegistry?.()
-    this.#bitmapsInUse = true
-    this.#usesBitmaps.resolve()
-    await bitmaps.run(signal)
+    const { logger, services, registry, makeBitmaps, onMissingRegistry } = this.#options
+    for (;;) {
+      await this.#untilNeeded(signal)
+      await services.whenSynced(signal)
+      if (registry.writable) logger.info({}, 'this server stores its ClusterIPs in a bitmap, which is now repaired')
+      else onMissingRegistry?.()
+      const bitmaps = makeBitmaps()
+      this.#bitmaps = bitmaps
+      this.#usesBitmaps.resolve(bitmaps)
+      const { controller, unlink } = linkedController(signal)
+      const unused = async (ending: AbortSignal): Promise<void> => {
+        await this.#untilUnused(ending)
+        controller.abort()
+      }
+      await together(controller.signal, [(ending) => bitmaps.run(ending), unused]).finally(unlink)
+      signal.throwIfAborted()
+      this.#bitmaps = undefined
+      logger.info({}, 'no server stores new ClusterIPs in the bitmap any more; it is no longer repaired')
+    }
+  }
+
+  /** After an upgrade. The repair of a bitmap that no server uses would record an Event for each new Service. */
+  async #untilUnused(signal: AbortSignal): Promise<void> {
+    const { ipAddresses, use } = this.#options
+    do await use.unused(signal)
+    while (ipAddresses.served !== 'served')
   }
 
   async #untilNeeded(signal: AbortSignal): Promise<void> {
@@ -138,103 +152,5 @@ export class ClusterIpRepair implements Repair {
       availability.failed('cluster-ip-repair', error)
       return this.#retry.next(error)
     }
-  }
-}
-
-const source = 'cluster-ip-repair bitmap'
-
-/** Addresses that changed recently, and when, on the monotonic clock; the oldest change first. */
-type Recent = Map<string, number>
-
-interface BitmapUseOptions {
-  readonly registry: RangeRegistry
-  readonly claims: RangeClaims
-  readonly services: Followed<Service>
-  readonly clock: Clock
-  readonly availability: AvailabilityReporter
-}
-
-/**
- * Detects whether a server that serves IPAddresses also writes the bitmaps. An existing bitmap proves nothing: an
- * upgraded cluster still has the bitmap of its old servers, which newer servers neither read nor write. A server that
- * uses the bitmap sets a bit for each new Service.
- */
-export class BitmapUse {
-  readonly #options: BitmapUseOptions
-  readonly #known = new Map<RangeName, ReadonlySet<string>>()
-  readonly #set: Recent = new Map()
-  readonly #held: Recent = new Map()
-  readonly #proven = Promise.withResolvers<void>()
-
-  constructor(options: BitmapUseOptions) {
-    this.#options = options
-  }
-
-  /**
-   * Resolves when a Service and the bitmap have got the same address at most {@link REQUEST_TIMEOUT_MS} apart. Rejects
-   * with the signal's reason.
-   */
-  async proven(signal: AbortSignal): Promise<void> {
-    const { registry, services, availability } = this.#options
-    const { controller, unlink } = linkedController(signal)
-    await services.whenSynced(signal)
-    let present = true
-    const unsubscribe = services.subscribe((change) => {
-      if (present || change.type === 'deleted') return
-      const before = change.type === 'updated' ? clusterIpsOf(change.old) : []
-      for (const ip of clusterIpsOf(change.object)) if (!before.includes(ip)) this.#note(ip, this.#held, this.#set)
-    })
-    present = false
-    const watching = registry.watch({
-      onChange: (change) => this.#changed(change),
-      report(error) {
-        if (error === undefined) availability.succeeded(source)
-        else availability.failed(source, error)
-      },
-      signal: controller.signal,
-    })
-    try {
-      await Promise.race([abortable(this.#proven.promise, signal), watching])
-      signal.throwIfAborted()
-    } finally {
-      unsubscribe()
-      controller.abort()
-      unlink()
-      await watching
-      availability.forget(source)
-    }
-  }
-
-  #changed(change: RangeChange | undefined): void {
-    // Bits that were set during a gap in the watch cannot be distinguished from old ones.
-    if (change === undefined) this.#known.clear()
-    else {
-      const taken = this.#takenIn(change)
-      const before = this.#known.get(change.name)
-      this.#known.set(change.name, taken)
-      if (before === undefined) return
-      for (const ip of taken) if (!before.has(ip)) this.#note(ip, this.#set, this.#held)
-    }
-  }
-
-  #takenIn({ name, stored }: RangeChange): ReadonlySet<string> {
-    if (name === 'servicenodeports' || stored.type !== 'range') return new Set()
-    const range = this.#options.claims.parse(stored.range)
-    const bitmap = range && Bitmap.fromBytes(range.size, stored.data)
-    return new Set(range && bitmap ? [...bitmap].map((offset) => range.textAt(offset)) : [])
-  }
-
-  /** Records that a Service or the bitmap got an address. If both got the address, the server uses the bitmap. */
-  #note(ip: string, here: Recent, there: Recent): void {
-    const nowMs = this.#options.clock.monotonicMs()
-    for (const recent of [here, there]) {
-      for (const [old, atMs] of recent) {
-        if (nowMs - atMs <= REQUEST_TIMEOUT_MS) break
-        recent.delete(old)
-      }
-    }
-    here.delete(ip)
-    here.set(ip, nowMs)
-    if (there.has(ip)) this.#proven.resolve()
   }
 }

@@ -83,3 +83,52 @@ test('the bitmap of ClusterIPs that an upgraded cluster still has, and no server
   assert.equal(await metricOf(master, 'kube_apiserver_clusterip_allocator_allocated_ips{cidr="10.96.0.0/12"}'), 41)
   await whenReady(master, withinMs)
 })
+
+test('a bitmap that the servers use no longer after their upgrade is repaired no longer, though two masters run on', async (t) => {
+  const owner = openOwner(t)
+  const { etcd, server } = await startCluster(owner, { kind: 'bare' })
+  const bitmap = async (): Promise<ReadonlySet<number>> => (await storedRange(etcd, 'serviceips'))?.taken ?? new Set()
+  const range = '10.96.0.0/12'
+  await storeRange(etcd, 'serviceips', { range, taken: new Set([0, 9]) })
+  const masters = await Promise.all(
+    [address, '192.0.2.2'].map((own) =>
+      startMaster(owner, server, { address: own, flags: [`--etcd-servers=${etcd.url}`, '--repair-interval=2s'] }),
+    ),
+  )
+  for (const master of masters) await whenReady(master, withinMs)
+  const create = (offset: number): Promise<unknown> => {
+    const clusterIP = `10.96.1.${offset}`
+    return server.api.create(
+      allocationPaths.services,
+      serviceNamed(`s-${offset}`, { clusterIP, ports: [{ port: 80 }] }),
+    )
+  }
+  const offsetOf = (offset: number): number => 256 + offset - 1
+  // This server writes no bitmap, so the test sets the bits that an old one would set. The first change shows the
+  // masters only what the bitmap was before.
+  await storeRange(etcd, 'serviceips', { range, taken: new Set([0, 9]) })
+  await storeRange(etcd, 'serviceips', { range, taken: new Set([0, 9, offsetOf(7)]) })
+  await create(7)
+  // Once the bitmap is in use, it gets the bits of all Services.
+  for (const offset of [11, 12, 13, 14, 15, 16, 17]) {
+    await create(offset)
+    const isSet = async (): Promise<void> => assert.ok((await bitmap()).has(offsetOf(offset)))
+    await untilPasses(`the bit of 10.96.1.${offset} is set`, isSet, { withinMs })
+    await sleep(300)
+  }
+  await untilPasses(
+    'both masters have ended the repair',
+    async () => {
+      for (const master of masters)
+        assert.equal(master.logged(/stores new ClusterIPs in the bitmap any more/).length, 1)
+    },
+    { withinMs },
+  )
+  const before = await eventsFor(server.api, 'ClusterIPNotAllocated')
+  assert.ok(before.length > 0)
+  await create(21)
+  await sleep(5_000)
+  assert.ok(!(await bitmap()).has(offsetOf(21)))
+  assert.deepEqual(await eventsFor(server.api, 'ClusterIPNotAllocated'), before)
+  for (const master of masters) await whenReady(master, withinMs)
+})

@@ -6,7 +6,8 @@ import { services } from '../../src/kube/resources.ts'
 import { Bitmap } from '../../src/net/bitmap.ts'
 import { parseCidr } from '../../src/net/cidr.ts'
 import { clusterIpClaims } from '../../src/repair/bitmap/claims.ts'
-import { BitmapUse, ClusterIpRepair } from '../../src/repair/cluster-ip-repair.ts'
+import { BitmapUse } from '../../src/repair/bitmap/use.ts'
+import { ClusterIpRepair } from '../../src/repair/cluster-ip-repair.ts'
 import { MemoryRangeRegistry } from '../../src/repair/registries/memory.ts'
 import { noneRegistry, type RangeName, type RangeRegistry } from '../../src/repair/registries/range-registry.ts'
 import type { Repair } from '../../src/repair/repair.ts'
@@ -16,7 +17,6 @@ import { abortable, aborted } from '../../src/runtime/signals.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger, silentLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
-import { TriedRegistry } from './bitmap/world.ts'
 
 /** A repair that the test controls. */
 class ScriptedRepair implements Repair {
@@ -56,11 +56,19 @@ function start(registry: RangeRegistry) {
   const bitmaps = new ScriptedRepair()
   const stop = new AbortController()
   let missing = 0
-  const used = Promise.withResolvers<void>()
-  const use = { proven: (signal: AbortSignal) => abortable(used.promise, signal) }
+  let used = Promise.withResolvers<void>()
+  let unused = Promise.withResolvers<void>()
+  const use = {
+    proven: (signal: AbortSignal) => abortable(used.promise, signal),
+    unused: (signal: AbortSignal) => abortable(unused.promise, signal),
+  }
+  let made = 0
   const repair = new ClusterIpRepair({
     ipAddresses,
-    bitmaps,
+    makeBitmaps() {
+      made++
+      return bitmaps
+    },
     registry,
     services: { whenSynced: async () => {} },
     onMissingRegistry: () => void missing++,
@@ -83,7 +91,14 @@ function start(registry: RangeRegistry) {
     bitmaps,
     repair,
     settled: () => settled,
+    made: () => made,
     use: () => used.resolve(),
+    /** No server uses the bitmap any more, until `use` is called again. */
+    disuse() {
+      used = Promise.withResolvers()
+      unused.resolve()
+      unused = Promise.withResolvers()
+    },
     async end() {
       stop.abort(new Error('the test is over'))
       await time.advance(1)
@@ -152,6 +167,29 @@ test('a server with both has both repaired once it is seen to use the bitmap', a
   use()
   await time.advance(1)
   assert.equal(bitmaps.running, true)
+  await end()
+})
+
+test('a bitmap that no server uses any more is repaired no longer, until one uses it again', async () => {
+  const { time, ipAddresses, bitmaps, repair, settled, use, disuse, made, end } = start(await stored('serviceips'))
+  ipAddresses.served = 'absent'
+  await time.advance(5_000)
+  assert.deepEqual([bitmaps.running, made()], [true, 1])
+  bitmaps.settle()
+  bitmaps.reason = 'a range that differs'
+  disuse()
+  await time.advance(1)
+  assert.equal(bitmaps.running, true, 'without IPAddresses the bitmap is all there is')
+  ipAddresses.served = 'served'
+  ipAddresses.settle()
+  await time.advance(1)
+  assert.deepEqual([bitmaps.running, settled()], [true, true])
+  disuse()
+  await time.advance(600_000)
+  assert.deepEqual([bitmaps.running, repair.fault(), ipAddresses.running], [false, undefined, true])
+  use()
+  await time.advance(1)
+  assert.deepEqual([bitmaps.running, repair.fault(), made()], [true, 'a range that differs', 2])
   await end()
 })
 
@@ -242,90 +280,128 @@ test('when one of the two fails, the other ends and the failure is told', async 
   assert.equal(ipAddresses.running, false)
 })
 
-/** A cluster whose bitmap has the addresses that end in these numbers, of which .1 and .2 belong to Services. */
+/**
+ * A cluster whose bitmap has the addresses that end in these numbers, of which .1 and .2 belong to Services. The bitmap
+ * and the Services have revisions of the same etcd.
+ */
 async function watched(...taken: readonly number[]) {
   const embedded = await Embedded.started(undefined, { serviceAllocators: 'none' })
   const { api, clock, time } = embedded
   const registry = new MemoryRangeRegistry()
-  const set = (numbers: readonly number[], name: RangeName = 'serviceips', range = '10.96.0.0/24'): void => {
+  const latest = async (): Promise<string> => (await api.list(services)).metadata.resourceVersion ?? ''
+  let revision = ''
+  const gaps: (() => void)[] = []
+  const revised: RangeRegistry = {
+    ...noneRegistry,
+    watch(options) {
+      gaps.push(() => options.onChange(undefined))
+      const onChange: typeof options.onChange = (change) => {
+        const stored = change?.stored
+        options.onChange(change && stored?.type === 'range' ? { ...change, stored: { ...stored, revision } } : change)
+      }
+      return registry.watch({ ...options, onChange })
+    },
+  }
+  const set = async (
+    numbers: readonly number[],
+    {
+      name = 'serviceips' as RangeName,
+      range = '10.96.0.0/24',
+      at = latest(),
+    }: { name?: RangeName; range?: string; at?: string | Promise<string> } = {},
+  ): Promise<void> => {
     const bitmap = new Bitmap(254)
     for (const number of numbers) bitmap.add(number - 1)
+    revision = await at
     registry.put(name, { range, data: bitmap.toBytes() })
   }
   const make = (number: number, name = `s${number}`) =>
     api.create(services, {
       metadata: { namespace: 'default', name },
-      spec: { clusterIP: `10.96.0.${number}`, ports: [{ port: 80 }] },
+      spec: { clusterIP: `10.96.${number >> 8}.${number & 255}`, ports: [{ port: 80 }] },
     })
-  set(taken)
+  await set(taken)
   await make(1)
   await make(2)
   const availability = { failed() {}, interrupted() {}, succeeded() {}, forget() {} }
   const context = { api, clock, random: seededRandom(1, 'test'), logger: silentLogger, availability }
   const informer = new Informer({ ...context, resource: services, transform: trimService })
   const claims = clusterIpClaims([parseCidr('10.96.0.0/24')])
-  const tried = new TriedRegistry(registry)
-  const use = new BitmapUse({ ...context, registry: tried, claims, services: informer })
+  const use = new BitmapUse({ ...context, registry: revised, claims, services: informer })
   const stop = new AbortController()
   const following = informer.run(stop.signal)
-  let proven = false
-  const ended = use.proven(stop.signal).then(
-    () => {
-      proven = true
-    },
-    () => {},
+  const known = { proven: false, unused: false }
+  const ended = (['proven', 'unused'] as const).map((what) =>
+    use[what](stop.signal).then(
+      () => {
+        known[what] = true
+      },
+      () => {},
+    ),
   )
   await time.advance(1_000)
   // The first reported state of a bitmap is only the base with which others are compared.
-  set(taken)
+  await set(taken)
   return {
     time,
+    latest,
     set,
     make,
-    gap: () => tried.gap(),
-    proven: () => proven,
+    /** The watches broke and are established again. */
+    gap(): void {
+      for (const gap of gaps) gap()
+    },
+    proven: () => known.proven,
+    unused: () => known.unused,
     async end() {
       stop.abort(new Error('the test is over'))
       await time.advance(1)
-      await Promise.all([following, ended])
+      await Promise.all([following, ...ended])
     },
   }
 }
 
-test('a Service that is made with its bit proves that a server uses the bitmap, whichever is heard of first', async () => {
+test('a bit that is set before its Service is stored proves that a server uses the bitmap, also if it arrives later', async () => {
   for (const bitFirst of [true, false]) {
     const cluster = await watched(1, 2)
-    if (bitFirst) cluster.set([1, 2, 7])
+    const at = await cluster.latest()
+    if (bitFirst) await cluster.set([1, 2, 7], { at })
     await cluster.make(7)
-    await cluster.time.advance(30_000)
-    if (!bitFirst) cluster.set([1, 2, 7])
+    await cluster.time.advance(9_000)
+    if (!bitFirst) await cluster.set([1, 2, 7], { at })
     await cluster.time.advance(1)
     assert.equal(cluster.proven(), true)
     await cluster.end()
   }
 })
 
+test('a bit that is set after its Service was stored proves nothing: a repair may have set it', async () => {
+  const cluster = await watched(1, 2)
+  await cluster.make(7)
+  await cluster.set([1, 2, 7])
+  await cluster.time.advance(30_000)
+  assert.equal(cluster.proven(), false)
+  await cluster.end()
+})
+
 test('neither old Services and bits nor new ones without each other prove anything', async () => {
   const cluster = await watched(1)
   await cluster.make(3)
-  cluster.set([1, 2, 8])
+  await cluster.set([1, 2, 8])
   await cluster.time.advance(61_000)
-  cluster.set([1, 2, 3, 8])
+  await cluster.set([1, 2, 3, 8])
   await cluster.make(8)
   await cluster.time.advance(1)
   assert.equal(cluster.proven(), false)
   await cluster.end()
 })
 
-test('the bit of a Service of more than a minute ago proves nothing, though another got its address since', async () => {
+test('a bit that is delivered long after its Service proves nothing', async () => {
   const cluster = await watched(1, 2)
+  const at = await cluster.latest()
   await cluster.make(7)
-  await cluster.time.advance(1_000)
-  await cluster.make(8)
-  await cluster.time.advance(49_000)
-  await cluster.make(7, 'again')
-  await cluster.time.advance(12_000)
-  cluster.set([1, 2, 8])
+  await cluster.time.advance(11_000)
+  await cluster.set([1, 2, 7], { at })
   await cluster.time.advance(1)
   assert.equal(cluster.proven(), false)
   await cluster.end()
@@ -334,11 +410,11 @@ test('the bit of a Service of more than a minute ago proves nothing, though anot
 test('bits that may have been set in a gap of the watch prove nothing, those after it do', async () => {
   const cluster = await watched(1, 2)
   cluster.gap()
-  cluster.set([1, 2, 7])
+  await cluster.set([1, 2, 7])
   await cluster.make(7)
   await cluster.time.advance(1)
   assert.equal(cluster.proven(), false)
-  cluster.set([1, 2, 7, 8])
+  await cluster.set([1, 2, 7, 8])
   await cluster.make(8)
   await cluster.time.advance(1)
   assert.equal(cluster.proven(), true)
@@ -347,12 +423,48 @@ test('bits that may have been set in a gap of the watch prove nothing, those aft
 
 test('the bits of NodePorts and of other addresses prove nothing', async () => {
   const cluster = await watched(1, 2)
-  cluster.set([], 'servicenodeports', '30000-30253')
-  cluster.set([7], 'servicenodeports', '30000-30253')
-  cluster.set([1, 2, 9])
-  cluster.set([1, 2, 7], 'serviceips', '10.97.0.0/24')
+  await cluster.set([], { name: 'servicenodeports', range: '30000-30253' })
+  await cluster.set([7], { name: 'servicenodeports', range: '30000-30253' })
+  await cluster.set([1, 2, 9])
+  await cluster.set([1, 2, 7], { range: '10.97.0.0/24' })
   await cluster.make(7)
   await cluster.time.advance(1)
   assert.equal(cluster.proven(), false)
+  await cluster.end()
+})
+
+test('a bitmap is unused once five new ClusterIPs in a row have no bit from a server', async () => {
+  const cluster = await watched(1, 2)
+  const repaired = [1, 2]
+  const madeAndRepaired = async (number: number): Promise<void> => {
+    await cluster.make(number)
+    repaired.push(number)
+    await cluster.set(repaired)
+  }
+  for (const number of [11, 12, 13, 14]) await madeAndRepaired(number)
+  await cluster.time.advance(30_000)
+  assert.equal(cluster.unused(), false)
+  // The bit of a server: another four prove nothing.
+  repaired.push(15)
+  await cluster.set(repaired)
+  await cluster.make(15)
+  for (const number of [16, 17, 18, 19]) await madeAndRepaired(number)
+  await cluster.time.advance(30_000)
+  assert.equal(cluster.unused(), false)
+  // Neither headless Services nor addresses of another range have bits.
+  for (const number of [1, 2, 3]) await cluster.make(256 + number, `outside${number}`)
+  await cluster.time.advance(30_000)
+  assert.equal(cluster.unused(), false)
+  // Nor do Services count whose bits may have been missed.
+  await cluster.make(20)
+  cluster.gap()
+  await cluster.time.advance(30_000)
+  assert.equal(cluster.unused(), false)
+  await cluster.set(repaired)
+  await madeAndRepaired(21)
+  await cluster.time.advance(9_000)
+  assert.equal(cluster.unused(), false)
+  await cluster.time.advance(2_000)
+  assert.equal(cluster.unused(), true)
   await cluster.end()
 })

@@ -122,9 +122,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'a-gap-proves-use': {
     broken: 'Compares the bitmap after a gap in the watch with that before it.',
-    file: 'repair/cluster-ip-repair.ts',
-    text: '    if (change === undefined) this.#known.clear()\n    else {',
-    instead: '    if (change !== undefined) {',
+    file: 'repair/bitmap/use.ts',
+    text: '      this.#known.clear()\n',
+    instead: '',
     tests: ['repair/cluster-ip-repair.test.ts'],
   },
   'ask-again-where-no-answer-came': {

@@ -172,11 +172,33 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'const last = this.#released.at(0)',
     tests: ['repair/bitmap/range-state.test.ts'],
   },
-  'old-news-behind-new-news': {
-    broken: 'A change of long ago proves that a server uses the bitmap, if another came twice since.',
-    file: 'repair/cluster-ip-repair.ts',
-    text: '    here.delete(ip)\n',
+  'bits-of-a-repair-prove-use': {
+    broken: 'Takes a bit that a repair set after the Service was stored for the bit of a server.',
+    file: 'repair/bitmap/use.ts',
+    text: '    if (!isNewer(found.service, { metadata: { resourceVersion: bit.revision } })) return\n',
     instead: '',
+    tests: ['repair/cluster-ip-repair.test.ts'],
+  },
+  'unused-after-five-in-all': {
+    broken:
+      'Ends the repair of a bitmap after five new addresses without a bit, though others have got one in between.',
+    file: 'repair/bitmap/use.ts',
+    text: 'inRow = isSet ? 0 : inRow + 1',
+    instead: 'inRow += isSet ? 0 : 1',
+    tests: ['repair/cluster-ip-repair.test.ts'],
+  },
+  'unused-after-a-gap': {
+    broken: 'Counts Services whose bits may have been set in a gap of the watch as Services without a bit.',
+    file: 'repair/bitmap/use.ts',
+    text: '      this.#known.clear()\n      this.forgetServices()\n',
+    instead: '      this.#known.clear()\n',
+    tests: ['repair/cluster-ip-repair.test.ts'],
+  },
+  'bitmap-left-without-ip-addresses': {
+    broken: 'Ends the repair of the bitmap of a server without an allocator, which has no IPAddresses either.',
+    file: 'repair/cluster-ip-repair.ts',
+    text: "    while (ipAddresses.served !== 'served')\n",
+    instead: '    while (ipAddresses === undefined)\n',
     tests: ['repair/cluster-ip-repair.test.ts'],
   },
   'look-at-what-another-made': {

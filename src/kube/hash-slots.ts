@@ -1,16 +1,46 @@
 /**
- * Small integers (`ids`) by a 32-bit hash, several for one hash if need be. It needs 8 bytes for a slot, and half of
- * its slots are used on average; a `Map` would need three times as much, and a string for each key.
+ * Small integers (`ids`) by a 32-bit hash, several for one hash if need be. An id takes 16 bytes on average; a `Map`
+ * would need twice as much, and a string for each key.
  *
- * Open addressing with linear probing. A deletion moves later ids back, so no marks of deleted slots remain.
+ * There are sixteen tables, because one that grows moves all its entries at once. With a million of them that would
+ * take 40 ms.
  */
 export class HashSlots {
+  readonly #tables: (Table | undefined)[] = []
+
+  /** The first id with this hash that passes the test; -1 if there is none. The test may collect several. */
+  find(hash: number, test: (id: number) => boolean): number {
+    return this.#tables[tableOf(hash)]?.find(hash, test) ?? -1
+  }
+
+  add(hash: number, id: number): void {
+    const at = tableOf(hash)
+    this.#tables[at] ??= new Table()
+    this.#tables[at].add(hash, id)
+  }
+
+  delete(hash: number, id: number): void {
+    this.#tables[tableOf(hash)]?.delete(hash, id)
+  }
+
+  /** Replaces each id by `newIds[id]`. */
+  renumber(newIds: Int32Array): void {
+    for (const table of this.#tables) table?.renumber(newIds)
+  }
+}
+
+/** The first four bits of a hash; its last bits choose a slot. */
+function tableOf(hash: number): number {
+  return hash >>> 28
+}
+
+/** Open addressing with linear probing. A deletion moves later ids back, so no marks of deleted slots remain. */
+class Table {
   #hashes = new Int32Array(16)
   /** The id plus one; zero in a free slot. */
   #ids = new Int32Array(16)
   #size = 0
 
-  /** The first id with this hash that passes the test; -1 if there is none. The test may collect several. */
   find(hash: number, test: (id: number) => boolean): number {
     const hashes = this.#hashes
     const ids = this.#ids
@@ -45,7 +75,6 @@ export class HashSlots {
     ids[free] = 0
   }
 
-  /** Replaces each id by `newIds[id]`. */
   renumber(newIds: Int32Array): void {
     const ids = this.#ids
     for (let slot = 0; slot < ids.length; slot++) {

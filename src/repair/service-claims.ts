@@ -43,9 +43,12 @@ trimService.packing = {
       ? { texts: [...identity, undefined, ...clusterIPs], shared: { type } }
       : { texts: [...identity, JSON.stringify(spec)], shared: {} }
   },
-  join(ref, [uid, resourceVersion, creationTimestamp, json, ...clusterIPs], shared) {
-    const spec = json === undefined ? { ...shared, clusterIP: clusterIPs[0], clusterIPs } : JSON.parse(json)
-    return trimService({ metadata: { ...ref, uid, resourceVersion, creationTimestamp }, spec } as object as Service)
+  join({ namespace, name }, [uid, resourceVersion, creationTimestamp, json, ...clusterIPs], shared) {
+    const metadata = { namespace, name, uid, resourceVersion, creationTimestamp }
+    if (json !== undefined) return trimService({ metadata, spec: JSON.parse(json) } as object as Service)
+    const { type } = shared as { readonly type?: string }
+    const spec = { type, clusterIP: clusterIPs[0], clusterIPs, healthCheckNodePort: undefined, ports: [] }
+    return { metadata, spec } as object as Service
   },
   keysOf: (service) => clusterIpsOf(service).map(lookupNameOf),
 } satisfies Packing<Service>

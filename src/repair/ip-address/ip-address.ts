@@ -45,6 +45,8 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
   spec: { parentRef: { group: true, resource: true, namespace: true, name: true } },
 })
 
+type SharedReference = { readonly [part in 'group' | 'resource' | 'namespace']?: string }
+
 /** The IPAddresses of the Services in a namespace share all but their names, unless somebody has changed them. */
 trimIpAddress.packing = {
   split({ metadata, spec }) {
@@ -53,12 +55,12 @@ trimIpAddress.packing = {
     return { texts: [uid, resourceVersion, name], shared: { labels, parentRef: spec?.parentRef && parentRef } }
   },
   join({ name }, [uid, resourceVersion, parentName], shared) {
-    const { labels, parentRef } = shared as { readonly labels?: object; readonly parentRef?: object }
-    const parent = parentRef && { ...parentRef, name: parentName }
-    return trimIpAddress({
+    const { labels, parentRef } = shared as { readonly labels?: object; readonly parentRef?: SharedReference }
+    const { group, resource, namespace } = parentRef ?? {}
+    return {
       metadata: { name, uid, resourceVersion, labels },
-      spec: { parentRef: parent },
-    } as object as IpAddress)
+      spec: { parentRef: parentRef && { group, resource, namespace, name: parentName } },
+    } as object as IpAddress
   },
 } satisfies Packing<IpAddress>
 

@@ -126,9 +126,12 @@ const CONFLICTS_AT_ONCE = 3
 export class WriteRetry {
   readonly #passing: Backoff
   readonly #lasting: Backoff
+  readonly #refusals: 'passing' | 'lasting'
   #conflicts = 0
 
-  constructor(random: Random) {
+  /** @param refusals - whether a refusal that may end by itself (404, 422) is expected to. */
+  constructor(random: Random, refusals: 'passing' | 'lasting' = 'passing') {
+    this.#refusals = refusals
     this.#passing = exponentialBackoff(passing, random)
     this.#lasting = exponentialBackoff(lasting, random)
   }
@@ -140,7 +143,8 @@ export class WriteRetry {
   next(error: unknown): number {
     const nature = error instanceof RemoteError ? error.nature : undefined
     if (nature === 'conflict' && ++this.#conflicts <= CONFLICTS_AT_ONCE) return 0
-    const delayMs = nature === 'lasting' ? this.#lasting.next() : this.#passing.next()
+    const isLasting = nature === 'lasting' || (nature === 'passing' && this.#refusals === 'lasting')
+    const delayMs = isLasting ? this.#lasting.next() : this.#passing.next()
     const askedMs = isKubeError(error) ? (error.retryAfterMs ?? 0) : 0
     return Math.max(delayMs, Math.min(askedMs, passing.maxMs))
   }

@@ -77,7 +77,8 @@ export class RepairMetrics {
   readonly #allocated: Gauge<'cidr'> | Gauge<never>
   readonly #available: Gauge<'cidr'> | Gauge<never>
   readonly #withheld: Gauge<'range' | 'reason'>
-  #lastPassMs: number | undefined
+  /** When each running repair has last passed, in monotonic time: IPAddresses and bitmaps have one each. */
+  readonly #lastPasses = new Map<object, number>()
   #report: (() => void) | undefined
 
   constructor({
@@ -110,12 +111,12 @@ export class RepairMetrics {
     })
     const age = metrics.gauge({
       name: 'apiserver_bootstrap_repair_last_pass_age_seconds',
-      help: 'Time since the last successful full pass of a repair; absent before the first.',
+      help: 'Time since the last successful full pass of a repair; of the older one, if it repairs IPAddresses and a bitmap. Absent before the first.',
       labels: ['repair'],
     })
     metrics.onCollect(() => {
-      if (this.#lastPassMs !== undefined)
-        age.set({ repair: kind }, (this.#clock.monotonicMs() - this.#lastPassMs) / 1000)
+      if (this.#lastPasses.size === 0) age.remove({ repair: kind })
+      else age.set({ repair: kind }, (this.#clock.monotonicMs() - Math.min(...this.#lastPasses.values())) / 1000)
       this.#report?.()
     })
   }
@@ -128,8 +129,13 @@ export class RepairMetrics {
     this.#repairs.add({ repair: this.#kind, reason })
   }
 
-  passed(): void {
-    this.#lastPassMs = this.#clock.monotonicMs()
+  passed(repair: object): void {
+    this.#lastPasses.set(repair, this.#clock.monotonicMs())
+  }
+
+  /** Call this when a repair has ended: its last pass counts no longer. */
+  ended(repair: object): void {
+    this.#lastPasses.delete(repair)
   }
 
   failed(): void {

@@ -209,6 +209,14 @@ for (const [codes, waits] of table) {
   })
 }
 
+test('where refusals are expected to last, a 422 has the long waits, an outage the short ones', () => {
+  const retry = new WriteRetry(seededRandom(1, 'x'), 'lasting')
+  const waitsAfter = (code: KubeErrorCode) => Array.from({ length: 12 }, () => retry.next(new KubeError(code, 'no')))
+  assert.equal(waitsAfter('Invalid').at(-1), 10_000)
+  assert.equal(waitsAfter('ServerError').at(-1), 1_000)
+  assert.deepEqual(waitsAfter('Conflict').slice(0, 3), [0, 0, 0])
+})
+
 test('a server that asks for a pause gets it, up to a second', () => {
   const retry = new WriteRetry(seededRandom(1, 'asked'))
   const waitMs = (code: KubeErrorCode, retryAfterMs: number) =>

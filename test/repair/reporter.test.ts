@@ -129,15 +129,20 @@ test('a leak, which no object is to blame for, is logged and counted', async () 
   )
 })
 
-test('the age of the last full pass grows from the pass on, and is absent before', async () => {
+test('the age of the last full pass is that of the repair that passed longest ago, and absent without a pass', async () => {
   const { reporter, time, sample } = setUp()
   assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), undefined)
-  reporter.metrics.passed()
+  const age = (seconds: number) => `apiserver_bootstrap_repair_last_pass_age_seconds{repair="node-port"} ${seconds}`
+  const [first, second] = [{}, {}]
+  reporter.metrics.passed(first)
   await time.advance(90_000)
-  assert.equal(
-    await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'),
-    'apiserver_bootstrap_repair_last_pass_age_seconds{repair="node-port"} 90',
-  )
+  reporter.metrics.passed(second)
+  assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), age(90))
+  reporter.metrics.ended(first)
+  await time.advance(1_000)
+  assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), age(1))
+  reporter.metrics.ended(second)
+  assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), undefined)
 })
 
 test('what was repaired is counted, unless nothing is written', async () => {

@@ -68,7 +68,7 @@ export class RangeRepair implements Repair {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { services } = this.#options
+    const { services, reporter } = this.#options
     const unsubscribe = services.subscribe((change) => {
       this.#holdings.apply(change)
       this.#loop.request('changed')
@@ -85,6 +85,7 @@ export class RangeRepair implements Repair {
     } finally {
       unsubscribe()
       this.#cancelAgain?.()
+      reporter.metrics.ended(this)
     }
   }
 
@@ -178,7 +179,7 @@ export class RangeRepair implements Repair {
     reporter.report([...reported, ...left], { full: true })
     if (counts) for (const writer of this.#writers) writer.seen()
     // A withheld range does not delay `settled`: the range was reported, and `fault` returns it while it is withheld.
-    if (withheld === undefined) metrics.passed()
+    if (withheld === undefined) metrics.passed(this)
   }
 
   #withheld(): Finding | undefined {

@@ -135,6 +135,7 @@ export class IpAddressRepair implements Repair {
     } finally {
       for (const end of subscriptions) end()
       this.#schedule.end()
+      metrics.ended(this.#rounds)
     }
   }
 

@@ -55,7 +55,8 @@ export class IpAddressRounds {
       current: options.view.ipAddressOf,
       holdersOf: options.view.holdersOf,
     })
-    this.#retry = new WriteRetry(options.random)
+    // Whoever has taken the name of an IPAddress causes a conflict, so other refusals come from a policy.
+    this.#retry = new WriteRetry(options.random, 'lasting')
   }
 
   /** Why addresses cannot be repaired; undefined while there is no failure. */
@@ -83,7 +84,7 @@ export class IpAddressRounds {
     this.#retry.reset()
     if (!this.#passOpen) return
     this.#passOpen = false
-    reporter.metrics.passed()
+    reporter.metrics.passed(this)
     this.#settled.resolve()
   }
 

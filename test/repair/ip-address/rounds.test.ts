@@ -334,3 +334,19 @@ test('a finding that stands is told again by the pass of the interval, and by no
   await world.round(full)
   assert.deepEqual(world.told(), [note])
 })
+
+test('an IPAddress that a policy refuses is tried ever less often, because more than a few need a list of all Services', async () => {
+  const world = openRounds()
+  world.store(web)
+  world.before = async (request) => {
+    if (request.startsWith('create')) throw refusal('Invalid')
+  }
+  const waits: number[] = []
+  for (let tries = 0; tries < 12; tries++) {
+    await world.round(only(A))
+    const [scope, ms] = (await world.next()) ?? []
+    assert.equal(scope, A)
+    waits.push(ms ?? 0)
+  }
+  assert.deepEqual([waits[0], waits.at(-1)], [10, 10_000])
+})

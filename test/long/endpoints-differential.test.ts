@@ -4,7 +4,7 @@ import { openOwner } from '../peers/owner.ts'
 import { RunningProcess } from '../peers/process.ts'
 import { expectSame } from '../real/workloads/differential.ts'
 import type { HistoryName } from '../real/workloads/history.ts'
-import { type Controllers, type Livable, Side } from '../real/workloads/side.ts'
+import { type Controllers, type Livable, Side, type Trouble } from '../real/workloads/side.ts'
 import type { Step } from '../real/workloads/steps.ts'
 
 // The timeout of a suite is for all its tests, not for one.
@@ -28,6 +28,8 @@ describeSeeds('a history that began before the controllers', {
 })
 describeSeeds('a namespace that terminates', { right: ours, seeds: 6, steps: 120, history: 'terminating-namespace' })
 describeSeeds('more Pods than Endpoints hold', { right: ours, seeds: 2, history: 'over-capacity' })
+describeSeeds('a server that answers only in JSON', { right: ours, seeds: 200, trouble: 'no-protobuf' })
+describeSeeds('watches that are cut now and then', { right: ours, seeds: 200, trouble: 'cut-watches' })
 describeSeeds('a history beside four busy loops', { right: ours, seeds: 20, busyLoops: 4 })
 
 describe('a side that misses something', { timeout }, () => {
@@ -57,12 +59,13 @@ interface SeedsOptions {
   readonly history?: HistoryName
   /** Processes that keep the processors busy meanwhile. */
   readonly busyLoops?: number
+  readonly trouble?: Trouble
 }
 
 /** Odd seeds use slices of at most three endpoints, so that there are many slices to fill and to pack. */
 function describeSeeds(
   title: string,
-  { right, seeds, steps = 300, history = 'plain', busyLoops = 0 }: SeedsOptions,
+  { right, seeds, steps = 300, history = 'plain', busyLoops = 0, trouble }: SeedsOptions,
 ): void {
   for (const maxEndpointsPerSlice of [100, 3]) {
     describe(`${title}, ${maxEndpointsPerSlice} endpoints a slice`, { concurrency: 1, timeout }, () => {
@@ -74,7 +77,7 @@ function describeSeeds(
         }
         sides = await Promise.all([
           Side.start(owner, 'kube-controller-manager', { maxEndpointsPerSlice }),
-          Side.start(owner, right, { maxEndpointsPerSlice }),
+          Side.start(owner, right, { maxEndpointsPerSlice, trouble }),
         ])
       })
 

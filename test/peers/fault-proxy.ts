@@ -23,6 +23,9 @@ interface Target {
   readonly token: string
 }
 
+/** What may be answered in protobuf: all, nothing, or all but watches. Only events in JSON can be lost one by one. */
+type Protobuf = 'all' | 'none' | 'no-watches'
+
 interface OpenWatch {
   readonly request: FaultyRequest
   cut(): void
@@ -39,14 +42,16 @@ export class FaultProxy {
   readonly #server: Server
   readonly #agent: Agent
   readonly #target: number
+  readonly #protobuf: Protobuf
   readonly #rules: FaultRules
   readonly #watches = new Set<OpenWatch>()
 
-  private constructor(owner: Owner, server: Server, port: number, target: Target) {
+  private constructor(owner: Owner, server: Server, port: number, target: Target, protobuf: Protobuf) {
     const { authority, token } = target
     this.port = port
     this.#server = server
     this.#target = target.port
+    this.#protobuf = protobuf
     this.#agent = new Agent({ keepAlive: true, ca: authority.certificate })
     this.kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'proxy'), 'kubeconfig'), {
       server: `https://127.0.0.1:${port}`,
@@ -61,12 +66,12 @@ export class FaultProxy {
     server.on('tlsClientError', () => {})
   }
 
-  static start(owner: Owner, target: Target): Promise<FaultProxy> {
+  static start(owner: Owner, target: Target, protobuf: Protobuf = 'no-watches'): Promise<FaultProxy> {
     return startOnFreePorts(async () => {
       const { certificate: cert, key } = target.authority.issue({ commonName: 'proxy', ips: ['127.0.0.1'] })
       const server = createServer({ cert, key, ALPNProtocols: ['http/1.1'] })
       const port = await freePort()
-      const proxy = new FaultProxy(owner, server, port, target)
+      const proxy = new FaultProxy(owner, server, port, target, protobuf)
       await proxy.accept()
       owner.after(() => proxy.#close())
       return proxy
@@ -115,8 +120,9 @@ export class FaultProxy {
   ): void {
     if (outgoing.destroyed) return
     const { method, url } = incoming
-    // Asks for JSON, because a watch in protobuf has no lines.
-    const headers = asked.verb === 'watch' ? { ...incoming.headers, accept: 'application/json' } : incoming.headers
+    const isWatch = asked.verb === 'watch'
+    const inJson = this.#protobuf === 'none' || (isWatch && this.#protobuf === 'no-watches')
+    const headers = inJson ? { ...incoming.headers, accept: 'application/json' } : incoming.headers
     const upstream = request({ host: '127.0.0.1', port: this.#target, agent: this.#agent, method, path: url, headers })
     const cut = (): void => {
       upstream.destroy()
@@ -131,17 +137,20 @@ export class FaultProxy {
         if (outgoing.destroyed) return
         const { connection: _, 'transfer-encoding': __, ...rest } = response.headers
         outgoing.writeHead(response.statusCode as number, rest)
-        if (asked.verb === 'watch') this.#passEvents(asked, response, outgoing, cut)
+        if (isWatch) this.#remember({ request: asked, cut }, outgoing)
+        if (isWatch && inJson) this.#passEvents(asked, response, outgoing)
         else response.pipe(outgoing)
       })
     })
   }
 
-  #passEvents(asked: FaultyRequest, response: IncomingMessage, outgoing: ServerResponse, cut: () => void): void {
-    const watch = { request: asked, cut }
+  #remember(watch: OpenWatch, outgoing: ServerResponse): void {
     this.#watches.add(watch)
     outgoing.on('close', () => this.#watches.delete(watch))
     outgoing.flushHeaders()
+  }
+
+  #passEvents(asked: FaultyRequest, response: IncomingMessage, outgoing: ServerResponse): void {
     let rest = ''
     response.setEncoding('utf8')
     response.on('data', (chunk: string) => {

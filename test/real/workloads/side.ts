@@ -9,6 +9,7 @@ import type { SeenEvent } from '../../peers/api-client.ts'
 import type { Apiserver } from '../../peers/apiserver.ts'
 import { startCluster } from '../../peers/cluster.ts'
 import { startControllerManager } from '../../peers/controller-manager.ts'
+import { FaultProxy } from '../../peers/fault-proxy.ts'
 import { type Owner, openOwner } from '../../peers/owner.ts'
 import type { RunningProcess } from '../../peers/process.ts'
 import { startMaster } from '../../peers/program.ts'
@@ -35,6 +36,8 @@ export class Side {
   #running: Owner | undefined
   #options: ControllerOptions = { maxEndpointsPerSlice: 100 }
   #process: RunningProcess | undefined
+  /** Between this program and the server, if there is trouble. */
+  #proxy: FaultProxy | undefined
   #changedAt = 0
   #lives = 0
   #songs = 0
@@ -46,10 +49,15 @@ export class Side {
     this.controllers = controllers
   }
 
-  static async start(owner: Owner, controllers: Controllers, options: ControllerOptions): Promise<Side> {
+  static async start(
+    owner: Owner,
+    controllers: Controllers,
+    { trouble, ...options }: ControllerOptions & { readonly trouble?: Trouble | undefined },
+  ): Promise<Side> {
     const range = '10.96.0.0/16,fd00:10:96::/112'
     const { server } = await startCluster(owner, { kind: 'stock', flags: [`--service-cluster-ip-range=${range}`] })
     const side = new Side(owner, server, controllers)
+    if (trouble !== undefined) side.#proxy = await startTrouble(owner, server, trouble)
     const stop = new AbortController()
     owner.after(() => stop.abort())
     for (const path of ['/api/v1/endpoints', '/apis/discovery.k8s.io/v1/endpointslices']) {
@@ -78,7 +86,7 @@ export class Side {
       this.#process = await startControllerManager(owner, this.server, undefined, flags)
       return
     }
-    const program = await startMaster(owner, this.server, {
+    const program = await startMaster(owner, this.#proxy ?? this.server, {
       address: '192.0.2.1',
       flags: [
         '--controllers=endpoints,endpointslice,endpointslice-mirroring',
@@ -245,6 +253,29 @@ export type Livable = Pick<Side, 'controllers' | 'live' | 'tail'>
 
 export interface ControllerOptions {
   readonly maxEndpointsPerSlice: number
+}
+
+/** What happens to the program's requests: the server answers only in JSON, or a watch is cut now and then. */
+export type Trouble = 'no-protobuf' | 'cut-watches'
+
+/** The resources that the controllers watch. */
+const watched = ['services', 'pods', 'nodes', 'endpoints', 'endpointslices', 'namespaces']
+/** The longest time between two cuts, in milliseconds. A history takes some seconds. */
+const longestUncutMs = 500
+
+/** Starts a proxy in front of the server, through which the program has this trouble. */
+async function startTrouble(owner: Owner, server: Apiserver, trouble: Trouble): Promise<FaultProxy> {
+  const proxy = await FaultProxy.start(owner, server, trouble === 'no-protobuf' ? 'none' : 'all')
+  if (trouble === 'no-protobuf') return proxy
+  let timer: NodeJS.Timeout | undefined
+  const cut = (): void => {
+    const resources = [watched[Math.floor(Math.random() * watched.length)] as string]
+    proxy.place({ fault: { type: 'cut-watches', everyMs: 1_000_000 }, resources }).end()
+    timer = setTimeout(cut, Math.random() * longestUncutMs)
+  }
+  cut()
+  owner.after(() => clearTimeout(timer))
+  return proxy
 }
 
 /** A history that has run on a side. */

@@ -86,7 +86,7 @@ function nodePortDuty(parts: Parts): RepairDuty {
   const adopting = once(options.adoptRange)
   return dutyOf('node-port', parts, [services], (context, _informers, onMissingRegistry) => {
     const repair = adopting((adoptRange) => new RangeRepair({ ...context, registry, adoptRange, claims }))
-    if (!registry.writable) void repair.settled.then(onMissingRegistry)
+    if (!registry.writable) void repair.settled.then(() => onMissingRegistry(true))
     return repair
   })
 }
@@ -111,7 +111,7 @@ function dutyOf(
   kind: RepairKind,
   { options, ports, monitor, decisions, informers }: Parts,
   followed: readonly Resource<KubeObject>[],
-  makeRepair: (context: RepairContext, informers: Informers, onMissingRegistry: () => void) => Repair,
+  makeRepair: (context: RepairContext, informers: Informers, onMissingRegistry: (isMissing: boolean) => void) => Repair,
 ): RepairDuty {
   const name = `${kind}-repair` as const
   const availability = partAvailability(ports.availability)
@@ -140,9 +140,9 @@ function dutyOf(
           services: scope.get(services, { transform: trimService, pauses: true }),
         },
         scope,
-        () => {
-          isMissing = true
-          if (!hasOther()) reportMissingRange(kind, reporter)
+        (missing) => {
+          isMissing = missing
+          if (missing && !hasOther()) reportMissingRange(kind, reporter)
         },
       )
       return {

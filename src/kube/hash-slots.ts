@@ -34,6 +34,9 @@ function tableOf(hash: number): number {
   return hash >>> 28
 }
 
+/** An id that lies more slots than this from where its search began is one of many with similar hashes. */
+const FAR = 64
+
 /** Open addressing with linear probing. A deletion moves later ids back, so no marks of deleted slots remain. */
 class Table {
   #hashes = new Int32Array(16)
@@ -87,22 +90,30 @@ class Table {
     const [hashes, ids] = [this.#hashes, this.#ids]
     this.#hashes = new Int32Array(2 * ids.length)
     this.#ids = new Int32Array(2 * ids.length)
+    // Where the last id with a hash was inserted. Otherwise thousands with the same hash would take seconds.
+    const far = new Map<number, number>()
     for (let slot = 0; slot < ids.length; slot++) {
       const id = (ids[slot] as number) - 1
-      if (id >= 0) this.#insert(hashes[slot] as number, id)
+      if (id < 0) continue
+      const hash = hashes[slot] as number
+      const first = far.get(hash) ?? hash
+      const inserted = this.#insert(hash, id, first)
+      if (inserted - first > FAR) far.set(hash, inserted)
     }
   }
 
-  #insert(hash: number, id: number): void {
+  /** Returns the slot. `from`: a slot from which on the search may begin. */
+  #insert(hash: number, id: number, from = hash): number {
     const mask = this.#ids.length - 1
-    let slot = hash & mask
+    let slot = from & mask
     while (this.#ids[slot] !== 0) slot = (slot + 1) & mask
     this.#hashes[slot] = hash
     this.#ids[slot] = id + 1
+    return slot
   }
 }
 
-/** A 32-bit hash of a text. With a secret `seed` nobody can choose texts that have the same hash. */
+/** A 32-bit hash of a text. Whoever knows `seed` can find texts with the same hash. */
 export function hashOf(text: string, seed: number): number {
   let hash = seed
   for (let at = 0; at < text.length; at++) {

@@ -41,6 +41,10 @@ interface InformerOptions<T extends KubeObject> extends InformerContext {
 
 type CopyOptions<T extends KubeObject> = Pick<InformerOptions<T>, 'transform' | 'pauses'>
 
+interface SubscribeOptions {
+  readonly onlyChanges?: boolean
+}
+
 /** `absent`: the server answered that it does not serve the resource; the informer keeps requesting it. */
 type InformerState = 'starting' | 'synced' | 'absent'
 
@@ -118,12 +122,12 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Calls `handler` for every change from now on, until the returned function is called. The objects in the store are
-   * reported first, as added, before this returns.
+   * Calls `handler` for every change from now on, until the returned function is called. Without `onlyChanges` the
+   * objects in the store are reported first, as added, before this returns.
    */
-  subscribe(handler: (change: Change<T>) => void): () => void {
+  subscribe(handler: (change: Change<T>) => void, { onlyChanges = false }: SubscribeOptions = {}): () => void {
     const own = (change: Change<T>): void => handler(change)
-    for (const object of this.store) own({ type: 'added', object })
+    if (!onlyChanges) for (const object of this.store) own({ type: 'added', object })
     this.#handlers.add(own)
     return () => {
       this.#handlers.delete(own)
@@ -272,7 +276,7 @@ export class InformerScope implements Informers {
   readonly #informers: Informers
   readonly #failure = new AbortController()
   readonly #asked = new Set<Pick<Followed<KubeObject>, 'whenSynced'>>()
-  readonly #subscriptions: (() => void)[] = []
+  readonly #subscriptions = new Set<() => void>()
 
   constructor(informers: Informers) {
     this.#informers = informers
@@ -288,7 +292,7 @@ export class InformerScope implements Informers {
       },
       whenSynced: (signal) => informer.whenSynced(signal),
       whenSettled: (signal) => informer.whenSettled(signal),
-      subscribe: (handler) => this.subscribe((guarded) => informer.subscribe(guarded), handler),
+      subscribe: (handler, options) => this.subscribe((guarded) => informer.subscribe(guarded, options), handler),
       subscribeToLists: (handler) => this.subscribe((guarded) => informer.subscribeToLists(guarded), handler),
       restartIfDead: (answeredMs) => informer.restartIfDead(answeredMs),
     }
@@ -308,8 +312,11 @@ export class InformerScope implements Informers {
         this.#failure.abort(error)
       }
     })
-    this.#subscriptions.push(end)
-    return end
+    this.#subscriptions.add(end)
+    return () => {
+      this.#subscriptions.delete(end)
+      end()
+    }
   }
 
   /**
@@ -323,7 +330,8 @@ export class InformerScope implements Informers {
       if (!signal.aborted) this.#failure.signal.throwIfAborted()
     } finally {
       unlink()
-      for (const end of this.#subscriptions.splice(0)) end()
+      for (const end of this.#subscriptions) end()
+      this.#subscriptions.clear()
     }
   }
 }

@@ -7,6 +7,8 @@ export interface ObjectMap<T extends KubeObject> extends Iterable<T> {
   get(ref: ObjectRef): T | undefined
   set(ref: ObjectRef, object: T): void
   delete(ref: ObjectRef): void
+  /** Replaces an object by an equal one, so that both maps share it; absent if the map holds no objects. */
+  share?(ref: ObjectRef, object: T): void
   /** All objects. A change during the iteration is visited or not; an object that does not change is visited once. */
   [Symbol.iterator](): Iterator<T>
   /** The objects as they are now, also if they change during the iteration. */
@@ -39,6 +41,10 @@ export class PlainObjects<T extends KubeObject> implements ObjectMap<T> {
     const objects = this.#namespaces.get(namespace ?? '')
     objects?.delete(name)
     if (objects?.size === 0) this.#namespaces.delete(namespace ?? '')
+  }
+
+  share(ref: ObjectRef, object: T): void {
+    this.set(ref, object)
   }
 
   *[Symbol.iterator](): Generator<T> {

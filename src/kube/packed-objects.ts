@@ -1,3 +1,4 @@
+import { hashSeed } from '../runtime/system-seed.ts'
 import type { ObjectRef } from './api.ts'
 import { HashSlots, hashOf } from './hash-slots.ts'
 import type { ObjectMap } from './object-map.ts'
@@ -19,6 +20,8 @@ interface Shared {
 
 /** At most this many values of {@link Shared} are stored once; an object with another one has a copy of its own. */
 const MOST_SHARED = 65_535
+/** A longer value, as JSON, is not shared, because what is shared stays until the next list. */
+const LONGEST_SHARED = 512
 
 /**
  * Each object is one string: two characters for what it shares with others, then its name and the other texts, each
@@ -34,7 +37,6 @@ export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
   /** The positions in `#shared`, by the JSON. */
   readonly #known = new Map<string, number>()
   #size = 0
-  #seed: number | undefined
 
   constructor(packing: Packing<T>) {
     this.#packing = packing
@@ -50,8 +52,6 @@ export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
   }
 
   set(ref: ObjectRef, object: T): void {
-    // Nobody who creates objects can choose the uid of the first one.
-    this.#seed ??= hashOf(object.metadata?.uid ?? '', 0)
     const hash = this.#hashOf(ref)
     const record = this.#pack(ref, object)
     let id = this.#find(ref, hash)
@@ -88,7 +88,7 @@ export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
 
   by(key: string): readonly T[] {
     const found: T[] = []
-    this.#keys.find(this.#hashOfText(key), (id) => {
+    this.#keys.find(hashOf(key, hashSeed), (id) => {
       const object = this.#unpack(this.#records[id] as string)
       if (this.#packing.keysOf?.(object).includes(key)) found.push(object)
       return false
@@ -111,7 +111,7 @@ export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
     const { texts, shared } = this.#packing.split(object)
     const json = JSON.stringify({ namespace, shared })
     let position = this.#known.get(json)
-    if (position === undefined && this.#shared.length < MOST_SHARED) {
+    if (position === undefined && this.#shared.length < MOST_SHARED && json.length <= LONGEST_SHARED) {
       position = this.#shared.push(JSON.parse(json)) - 1
       this.#known.set(json, position)
     }
@@ -133,17 +133,13 @@ export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
   }
 
   #hashOf({ namespace = '', name }: ObjectRef): number {
-    return hashOf(name, this.#hashOfText(namespace))
-  }
-
-  #hashOfText(text: string): number {
-    return hashOf(text, this.#seed ?? 0)
+    return hashOf(name, hashOf(namespace, hashSeed))
   }
 
   /** Each hash once: {@link HashSlots} would hold an id twice. */
   #keyHashes(object: T): Iterable<number> {
     const keys = this.#packing.keysOf?.(object) ?? []
-    return new Set(keys.map((key) => this.#hashOfText(key)))
+    return new Set(keys.map((key) => hashOf(key, hashSeed)))
   }
 
   #compact(): void {

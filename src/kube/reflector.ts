@@ -294,8 +294,10 @@ export class Reflector<T extends KubeObject> {
     }
     if (this.#state.phase === 'streaming') {
       const { objects } = this.#state
-      if (type === 'ADDED' || type === 'MODIFIED') objects.set(refOfObject(object), this.#reduced(object))
-      else if (type === 'DELETED') objects.delete(refOfObject(object))
+      if (type === 'ADDED' || type === 'MODIFIED') {
+        const reduced = this.#reduced(object)
+        objects.set(refOfObject(reduced), reduced)
+      } else if (type === 'DELETED') objects.delete(refOfObject(this.#reduced(object)))
       else if (object.metadata?.annotations?.['k8s.io/initial-events-end'] === 'true') {
         return this.#listed(resourceVersion, objects)
       }

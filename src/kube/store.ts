@@ -106,32 +106,46 @@ export class Store<T extends KubeObject> {
    * It keeps `present`, which belongs to the store from then on. Iterate over the result before the store changes.
    */
   *replace(present: ObjectMap<T>): Steps<Iterable<Change<T>>> {
-    // A million changes would take as much memory as a million objects that are not packed.
+    // A million changes would take as much memory as a million objects that are not packed, so they are made late.
     if (this.#objects.size === 0) {
       this.#objects = present
       return additions(present)
     }
-    const changes: Change<T>[] = []
-    for (const old of this.#objects) {
-      const object = present.get(refOfObject(old))
-      if (object === undefined || object.metadata?.uid !== old.metadata?.uid) changes.push({ type: 'deleted', old })
+    const old = this.#objects
+    const changed: { readonly type: Change<T>['type']; readonly ref: ObjectRef }[] = []
+    for (const before of old) {
+      const ref = refOfObject(before)
+      if (present.get(ref)?.metadata?.uid !== before.metadata?.uid || present.get(ref) === undefined)
+        changed.push({ type: 'deleted', ref })
       yield
     }
     for (const object of present) {
       const ref = refOfObject(object)
-      const old = this.#objects.get(ref)
-      if (old === undefined || old.metadata?.uid !== object.metadata?.uid) changes.push({ type: 'added', object })
-      else if (sameVersion(old, object)) present.set(ref, old)
-      else changes.push({ type: 'updated', old, object })
+      const before = old.get(ref)
+      if (before === undefined || before.metadata?.uid !== object.metadata?.uid) changed.push({ type: 'added', ref })
+      else if (sameVersion(before, object)) present.share?.(ref, before)
+      else changed.push({ type: 'updated', ref })
       yield
     }
     this.#objects = present
-    return changes
+    return changesOf(changed, old, present)
   }
 }
 
 function* additions<T extends KubeObject>(objects: Iterable<T>): Generator<Change<T>> {
   for (const object of objects) yield { type: 'added', object }
+}
+
+function* changesOf<T extends KubeObject>(
+  changed: readonly { readonly type: Change<T>['type']; readonly ref: ObjectRef }[],
+  before: ObjectMap<T>,
+  present: ObjectMap<T>,
+): Generator<Change<T>> {
+  for (const { type, ref } of changed) {
+    if (type === 'deleted') yield { type, old: before.get(ref) as T }
+    else if (type === 'added') yield { type, object: present.get(ref) as T }
+    else yield { type, old: before.get(ref) as T, object: present.get(ref) as T }
+  }
 }
 
 /** `namespace/name`, or `name` for an object without namespace, as client-go keys its caches and queues. */

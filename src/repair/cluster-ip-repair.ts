@@ -23,8 +23,8 @@ interface ClusterIpRepairOptions {
   readonly registry: RangeRegistry
   /** All Services. A server that does not serve Services has nothing to allocate. */
   readonly services: Pick<Followed<Service>, 'whenSynced'>
-  /** Called when the bitmaps are needed and there is no registry for them. @default nothing */
-  readonly onMissingRegistry?: (() => void) | undefined
+  /** Called with true when the bitmaps are needed and there is no registry for them, with false afterwards. */
+  readonly onMissingRegistry: (isMissing: boolean) => void
   readonly use: Pick<BitmapUse, 'proven' | 'unused'>
   readonly clock: Clock
   readonly random: Random
@@ -83,7 +83,7 @@ export class ClusterIpRepair implements Repair {
       await this.#untilNeeded(signal)
       await services.whenSynced(signal)
       if (registry.writable) logger.info({}, 'this server stores its ClusterIPs in a bitmap, which is now repaired')
-      else onMissingRegistry?.()
+      else onMissingRegistry(true)
       const bitmaps = makeBitmaps()
       this.#bitmaps = bitmaps
       this.#usesBitmaps.resolve(bitmaps)
@@ -95,19 +95,23 @@ export class ClusterIpRepair implements Repair {
       await together(controller.signal, [(ending) => bitmaps.run(ending), unused]).finally(unlink)
       signal.throwIfAborted()
       this.#bitmaps = undefined
-      logger.info({}, 'no server stores new ClusterIPs in the bitmap any more; it is no longer repaired')
+      if (registry.writable)
+        logger.info({}, 'no server stores new ClusterIPs in the bitmap any more; it is no longer repaired')
+      else onMissingRegistry(false)
     }
   }
 
   /** After an upgrade. The repair of a bitmap that no server uses would record an Event for each new Service. */
   async #untilUnused(signal: AbortSignal): Promise<void> {
-    const { ipAddresses, use } = this.#options
-    do await use.unused(signal)
-    while (ipAddresses.served !== 'served')
+    const { ipAddresses, use, registry, clock, intervalMs } = this.#options
+    do {
+      if (registry.ordered) await use.unused(signal)
+      else await sleep(clock, intervalMs, signal)
+    } while (ipAddresses.served !== 'served')
   }
 
   async #untilNeeded(signal: AbortSignal): Promise<void> {
-    const { clock, logger, intervalMs, use } = this.#options
+    const { clock, logger, intervalMs, use, registry } = this.#options
     const { controller: proving, unlink } = linkedController(signal)
     let proof: Promise<'needed'> | undefined
     try {
@@ -116,7 +120,7 @@ export class ClusterIpRepair implements Repair {
         if (need === 'needed') return
         const isDecided = need !== undefined && typeof need !== 'number'
         if (isDecided) this.#noBitmaps.resolve()
-        if (need === 'if used' && proof === undefined) {
+        if (need === 'if used' && proof === undefined && registry.ordered) {
           logger.info({}, 'a bitmap of ClusterIPs also exists; it will be repaired once a server uses it')
           proof = use.proven(proving.signal).then(() => 'needed' as const)
           proof.catch(() => {})

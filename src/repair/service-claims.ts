@@ -3,17 +3,29 @@ import type { Service } from '../kube/resources.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 import { lookupNameOf } from './ip-address/ip-address.ts'
 
+/** The API allows two. More would make each check of one of them slow. */
+const MOST_CLUSTER_IPS = 16
+
+function isPort(port: unknown): boolean {
+  return port === undefined || port === null || Number.isSafeInteger(port)
+}
+
 /** Retains the fields that the repairs need. @throws TypeError for a field of the wrong type */
 export function trimService({ metadata, spec }: Service): Service {
   const { namespace, name, uid, resourceVersion, creationTimestamp } = metadata ?? {}
   const { type, clusterIP, clusterIPs, healthCheckNodePort, ports } = spec ?? {}
-  for (const ip of [clusterIP, ...(clusterIPs ?? [])]) {
-    if (typeof (ip ?? '') !== 'string') throw new TypeError('a ClusterIP is not a string')
-  }
-  // Some servers write null for an empty list.
+  // Some servers write null for an empty list, or a list of null for a Service without a ClusterIP.
+  const ips = clusterIPs ?? []
+  if (!Array.isArray(ips) || ips.length > MOST_CLUSTER_IPS) throw new TypeError('clusterIPs is not a short list')
+  const held = clusterIP ? [clusterIP, ...ips] : []
+  if (held.some((ip) => typeof ip !== 'string')) throw new TypeError('a ClusterIP is not a string')
   const numbered = (ports ?? []).filter(({ nodePort }) => nodePort)
+  if (![healthCheckNodePort, ...numbered.map(({ nodePort }) => nodePort)].every(isPort)) {
+    throw new TypeError('a NodePort is not a number')
+  }
   return {
-    metadata: { namespace, name, uid, resourceVersion, creationTimestamp },
+    // Go writes an empty time as null.
+    metadata: { namespace, name, uid, resourceVersion, creationTimestamp: creationTimestamp ?? undefined },
     spec: {
       ...{ type, clusterIP, clusterIPs, healthCheckNodePort },
       ports: numbered.map(({ nodePort, protocol, port }) => ({ nodePort, protocol, port })),

@@ -7,6 +7,8 @@ export type Steps<T> = Generator<void, T, void>
 const SLICE_MS = 10
 /** The clock is read once after this many steps, because a reading costs more than most steps. */
 const STEPS_PER_READING = 32
+/** If they took longer than this, in milliseconds, it is read after each step: some objects cost far more. */
+const SLOW_STEPS_MS = 1
 
 /** Carries out all steps now. */
 export function atOnce<T>(steps: Steps<T>): T {
@@ -60,20 +62,25 @@ function slice<T>(
 export class SlicedWork {
   readonly #clock: Clock
   #endMs: number
-  #stepsToReading = STEPS_PER_READING
+  #readMs: number
+  #stepsToReading = 1
 
   constructor(clock: Clock) {
     this.#clock = clock
-    this.#endMs = clock.monotonicMs() + SLICE_MS
+    this.#readMs = clock.monotonicMs()
+    this.#endMs = this.#readMs + SLICE_MS
   }
 
   /** Call it after each step. If it returns a promise, await it before the next one: timers and I/O run meanwhile. */
   pause(signal?: AbortSignal): Promise<void> | undefined {
     if (--this.#stepsToReading > 0) return undefined
-    this.#stepsToReading = STEPS_PER_READING
-    if (this.#clock.monotonicMs() < this.#endMs) return undefined
+    const nowMs = this.#clock.monotonicMs()
+    this.#stepsToReading = nowMs - this.#readMs > SLOW_STEPS_MS ? 1 : STEPS_PER_READING
+    this.#readMs = nowMs
+    if (nowMs < this.#endMs) return undefined
     return sleep(this.#clock, 0, signal).then(() => {
-      this.#endMs = this.#clock.monotonicMs() + SLICE_MS
+      this.#readMs = this.#clock.monotonicMs()
+      this.#endMs = this.#readMs + SLICE_MS
     })
   }
 }

@@ -38,6 +38,18 @@ test('after any additions and deletions the ids of each hash are found, and no o
   )
 })
 
+test('hundreds of ids with one hash, and with a neighbouring one, are all found after the tables have grown', () => {
+  const slots = new HashSlots()
+  const ids = Array.from({ length: 2_000 }, (_, id) => id)
+  for (const id of ids) slots.add(id % 3 === 0 ? 15 : 16, id)
+  for (const id of ids) if (id % 5 === 0) slots.delete(id % 3 === 0 ? 15 : 16, id)
+  for (const id of ids) slots.add(id + 3_000, id)
+  const left = (rest: boolean) => ids.filter((id) => id % 5 !== 0 && (id % 3 === 0) === rest)
+  assert.deepEqual(idsOf(slots, 15), left(true))
+  assert.deepEqual(idsOf(slots, 16), left(false))
+  for (const id of ids) assert.deepEqual(idsOf(slots, id + 3_000), [id])
+})
+
 test('the first id that passes the test is found', () => {
   const slots = new HashSlots()
   for (const id of [7, 8, 9]) slots.add(3, id)

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
-import { InformerScope, SharedInformers } from '../../src/kube/informer.ts'
+import { InformerScope, type Informers, SharedInformers } from '../../src/kube/informer.ts'
 import { configMaps, namespaces } from '../../src/kube/resources.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
@@ -52,6 +52,28 @@ test('what a handler throws ends the work of its own scope; others go on hearing
   await others
   await add('three')
   assert.equal(heard.at(-1), 'two', 'no subscription outlives its scope')
+  await end()
+})
+
+test('a subscription that was ended is not ended again with its scope', async () => {
+  const { time, informers, end } = await setUp()
+  let ends = 0
+  const counted: Informers = {
+    whenSynced: (signal) => informers.whenSynced(signal),
+    get: (resource, options) =>
+      Object.create(informers.get(resource, options), { subscribe: { value: () => () => void ends++ } }),
+  }
+  const scope = new InformerScope(counted)
+  const unsubscribe = scope.get(namespaces).subscribe(() => {})
+  scope.get(namespaces).subscribe(() => {})
+  unsubscribe()
+  assert.equal(ends, 1)
+  const stop = new AbortController()
+  const running = scope.run(stop.signal, aborted)
+  stop.abort()
+  await time.advance(1)
+  await running
+  assert.equal(ends, 2)
   await end()
 })
 

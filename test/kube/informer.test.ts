@@ -68,6 +68,40 @@ test('who subscribes late is told at once of what is here', async (t) => {
   await run
 })
 
+test('an object is stored by the namespace that its copy has, in the list and in later events', async (t) => {
+  const { api, time, context, controller } = setUp(t)
+  const transform = ({ metadata }: Service): Service => {
+    const { name, uid, resourceVersion } = metadata ?? {}
+    return { metadata: { name, uid, resourceVersion } } as Partial<Service> as Service
+  }
+  const informer = new Informer({ ...context, resource: services, transform })
+  const run = informer.run(controller.signal)
+  await informer.whenSynced(controller.signal)
+  assert.equal(informer.store.get({ name: 'a' })?.metadata?.resourceVersion, '1')
+  api.lastWatch.send({ type: 'MODIFIED', object: service('a', '6') }, { type: 'DELETED', object: service('b', '7') })
+  await time.advance(0)
+  assert.deepEqual(
+    informer.store.list().map(({ metadata }) => metadata?.resourceVersion),
+    ['6'],
+  )
+  controller.abort()
+  await run
+})
+
+test('who wants only changes is not told of what is here', async (t) => {
+  const { context, controller } = setUp(t)
+  const informer = new Informer({ ...context, resource: services })
+  const early = recorder()
+  informer.subscribe(early.handler, { onlyChanges: true })
+  const run = informer.run(controller.signal)
+  await informer.whenSynced()
+  const late = recorder()
+  informer.subscribe(late.handler, { onlyChanges: true })
+  assert.deepEqual([early.told, late.told], [['added >a@1', 'added >b@2'], []])
+  controller.abort()
+  await run
+})
+
 test('who subscribes or leaves inside a handler is told of nothing twice, and of nothing more', async (t) => {
   const { context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })

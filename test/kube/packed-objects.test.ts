@@ -28,7 +28,7 @@ const someSample = fc
   .tuple(
     fc.constantFrom('a', 'b', 'c', 'd', 'e'.repeat(254)),
     fc.array(fc.option(someText, { nil: undefined }), { maxLength: 4 }),
-    fc.constantFrom('a', 'b'),
+    fc.constantFrom('a', 'b', 'k'.repeat(600)),
     fc.constantFrom(undefined, 'ns', 'other'),
   )
   .map((parts) => sample(...parts))

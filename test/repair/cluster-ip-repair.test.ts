@@ -71,7 +71,9 @@ function start(registry: RangeRegistry) {
     },
     registry,
     services: { whenSynced: async () => {} },
-    onMissingRegistry: () => void missing++,
+    onMissingRegistry(isMissing) {
+      missing += isMissing ? 1 : -1
+    },
     use,
     clock: time.view(),
     random: seededRandom(1, 'master'),
@@ -109,8 +111,12 @@ function start(registry: RangeRegistry) {
   }
 }
 
+class OrderedRegistry extends MemoryRangeRegistry {
+  readonly ordered = true
+}
+
 async function stored(name: 'serviceips'): Promise<MemoryRangeRegistry> {
-  const registry = new MemoryRangeRegistry()
+  const registry = new OrderedRegistry()
   const { signal } = new AbortController()
   await registry.write(name, { range: '10.0.0.0/24', data: new Uint8Array() }, { type: 'absent' }, signal)
   return registry
@@ -223,7 +229,7 @@ test('a server that lacks IPAddresses for a moment now and then has them', async
 })
 
 test('a bitmap that appears later is found within an interval', async () => {
-  const registry = new MemoryRangeRegistry()
+  const registry = new OrderedRegistry()
   const { time, ipAddresses, bitmaps, use, end } = start(registry)
   use()
   ipAddresses.served = 'served'
@@ -271,6 +277,17 @@ test('what ails a repair that is not in use is not told', async () => {
   await end()
 })
 
+test('without a registry the bitmap is missing only until the server has IPAddresses', async () => {
+  const { time, ipAddresses, bitmaps, missing, made, end } = start(noneRegistry)
+  ipAddresses.served = 'absent'
+  await time.advance(200_000)
+  assert.deepEqual([bitmaps.running, missing()], [true, 1])
+  ipAddresses.served = 'served'
+  await time.advance(180_000)
+  assert.deepEqual([bitmaps.running, missing(), made()], [false, 0, 1])
+  await end()
+})
+
 test('when one of the two fails, the other ends and the failure is told', async () => {
   const { time, ipAddresses, bitmaps, failure } = start(await stored('serviceips'))
   ipAddresses.served = 'absent'
@@ -290,11 +307,11 @@ async function watched(...taken: readonly number[]) {
   const registry = new MemoryRangeRegistry()
   const latest = async (): Promise<string> => (await api.list(services)).metadata.resourceVersion ?? ''
   let revision = ''
-  const gaps: (() => void)[] = []
+  const gaps: ((error?: Error) => void)[] = []
   const revised: RangeRegistry = {
     ...noneRegistry,
     watch(options) {
-      gaps.push(() => options.onChange(undefined))
+      gaps.push((error) => (error === undefined ? options.onChange(undefined) : options.report(error)))
       const onChange: typeof options.onChange = (change) => {
         const stored = change?.stored
         options.onChange(change && stored?.type === 'range' ? { ...change, stored: { ...stored, revision } } : change)
@@ -327,7 +344,7 @@ async function watched(...taken: readonly number[]) {
   const context = { api, clock, random: seededRandom(1, 'test'), logger: silentLogger, availability }
   const informer = new Informer({ ...context, resource: services, transform: trimService })
   const claims = clusterIpClaims([parseCidr('10.96.0.0/24')])
-  const use = new BitmapUse({ ...context, registry: revised, claims, services: informer })
+  const use = new BitmapUse({ ...context, registry: revised, claims, services: informer, intervalMs: 10_000 })
   const stop = new AbortController()
   const following = informer.run(stop.signal)
   const known = { proven: false, unused: false }
@@ -347,9 +364,10 @@ async function watched(...taken: readonly number[]) {
     latest,
     set,
     make,
-    /** The watches broke and are established again. */
-    gap(): void {
-      for (const gap of gaps) gap()
+    remove: (name: string) => api.delete(services, { namespace: 'default', name }),
+    /** The watches broke and are established again; with an error, they are not established yet. */
+    gap(error?: Error): void {
+      for (const gap of gaps) gap(error)
     },
     proven: () => known.proven,
     unused: () => known.unused,
@@ -433,38 +451,104 @@ test('the bits of NodePorts and of other addresses prove nothing', async () => {
   await cluster.end()
 })
 
-test('a bitmap is unused once five new ClusterIPs in a row have no bit from a server', async () => {
+/** A cluster in which a master sets the bits of new Services, after they were stored. */
+async function repaired() {
   const cluster = await watched(1, 2)
-  const repaired = [1, 2]
-  const madeAndRepaired = async (number: number): Promise<void> => {
-    await cluster.make(number)
-    repaired.push(number)
-    await cluster.set(repaired)
+  const taken = [1, 2]
+  return {
+    ...cluster,
+    taken,
+    async make(...numbers: readonly number[]): Promise<void> {
+      for (const number of numbers) {
+        await cluster.make(number)
+        taken.push(number)
+        await cluster.set(taken)
+      }
+    },
+    /** As a server does it. */
+    async makeWithBit(number: number): Promise<void> {
+      taken.push(number)
+      await cluster.set(taken)
+      await cluster.make(number)
+    },
+    makeWithoutBit: cluster.make,
   }
-  for (const number of [11, 12, 13, 14]) await madeAndRepaired(number)
-  await cluster.time.advance(30_000)
+}
+
+test('a bitmap is unused once five new ClusterIPs in a row, and those of three intervals, have no bit from a server', async () => {
+  const cluster = await repaired()
+  const { time } = cluster
+  await time.advance(40_000)
+  await cluster.make(11, 12, 13, 14)
+  await time.advance(30_000)
   assert.equal(cluster.unused(), false)
-  // The bit of a server: another four prove nothing.
-  repaired.push(15)
-  await cluster.set(repaired)
-  await cluster.make(15)
-  for (const number of [16, 17, 18, 19]) await madeAndRepaired(number)
-  await cluster.time.advance(30_000)
+  // The bit of a server: now five more are needed, and three intervals.
+  await cluster.makeWithBit(15)
+  await time.advance(31_000)
+  await cluster.make(16)
+  await time.advance(11_000)
   assert.equal(cluster.unused(), false)
-  // Neither headless Services nor addresses of another range have bits.
-  for (const number of [1, 2, 3]) await cluster.make(256 + number, `outside${number}`)
-  await cluster.time.advance(30_000)
+  await cluster.makeWithBit(17)
+  await cluster.make(18, 19, 20, 21, 22)
+  await time.advance(11_000)
   assert.equal(cluster.unused(), false)
-  // Nor do Services count whose bits may have been missed.
-  await cluster.make(20)
-  cluster.gap()
-  await cluster.time.advance(30_000)
+  await time.advance(20_000)
+  await cluster.make(23)
+  await time.advance(9_000)
   assert.equal(cluster.unused(), false)
-  await cluster.set(repaired)
-  await madeAndRepaired(21)
-  await cluster.time.advance(9_000)
-  assert.equal(cluster.unused(), false)
-  await cluster.time.advance(2_000)
+  await time.advance(2_000)
   assert.equal(cluster.unused(), true)
+  await cluster.end()
+})
+
+test('ClusterIPs prove nothing against the servers if their bits may have been missed, or cannot be in the bitmap', async () => {
+  const cluster = await repaired()
+  const { time } = cluster
+  await time.advance(40_000)
+  // Addresses of another range.
+  for (const number of [1, 2, 3, 4, 5]) await cluster.makeWithoutBit(256 + number, `outside${number}`)
+  await time.advance(30_000)
+  assert.equal(cluster.unused(), false)
+  // Between the moment when the watch breaks and the one when it is established again.
+  cluster.gap(new Error('broken'))
+  for (const number of [21, 22, 23, 24, 25]) await cluster.makeWithoutBit(number)
+  await time.advance(30_000)
+  cluster.gap()
+  assert.equal(cluster.unused(), false)
+  // Services whose bits may arrive while the watch is broken.
+  await cluster.set(cluster.taken)
+  for (const number of [26, 27, 28, 29, 30]) await cluster.makeWithoutBit(number)
+  cluster.gap()
+  await time.advance(30_000)
+  assert.equal(cluster.unused(), false)
+  // Bits that belong to the first known state, or were seen long before the Services.
+  const late = [31, 32, 33, 34, 35]
+  await cluster.set([...cluster.taken, 31, 32])
+  await cluster.set([...cluster.taken, ...late])
+  await time.advance(61_000)
+  for (const number of late) await cluster.makeWithoutBit(number)
+  await time.advance(30_000)
+  assert.equal(cluster.unused(), false)
+  cluster.taken.push(...late)
+  await cluster.make(41, 42, 43, 44, 45)
+  await time.advance(11_000)
+  assert.equal(cluster.unused(), true)
+  await cluster.end()
+})
+
+test('the bit of a Service that is gone, or one of very many, proves nothing for another Service', async () => {
+  const cluster = await repaired()
+  await cluster.make(7)
+  await cluster.remove('s7')
+  await cluster.makeWithoutBit(7, 'again')
+  const many = Array.from({ length: 17 }, (_, index) => 20 + index)
+  await cluster.set([...cluster.taken, ...many])
+  await cluster.makeWithoutBit(20)
+  await cluster.set([1, 2])
+  await cluster.set([1, 2, 9])
+  await cluster.set([1, 2])
+  await cluster.makeWithoutBit(9)
+  await cluster.time.advance(1)
+  assert.equal(cluster.proven(), false)
   await cluster.end()
 })

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
 import type { Service } from '../../src/kube/resources.ts'
+import { Store } from '../../src/kube/store.ts'
 import { clusterIpsOf, nodePortsOf, trimService } from '../../src/repair/service-claims.ts'
 import { someServices } from './bitmap/samples.ts'
 
@@ -97,9 +98,36 @@ test('a Service is found by its addresses in their canonical form', () => {
   assert.deepEqual(keys(['None']), [])
 })
 
-test('a Service whose ClusterIPs are not texts is refused', () => {
-  for (const spec of [{ clusterIP: 5 }, { clusterIPs: [5] }, { clusterIPs: 5 }, { ports: 5 }]) {
+test('a Service with fields of the wrong type is refused; null is what Go writes for an empty field', () => {
+  const clusterIP = '10.96.0.9'
+  for (const spec of [
+    { clusterIP: 5 },
+    { clusterIP, clusterIPs: [5] },
+    { clusterIP, clusterIPs: [clusterIP, null] },
+    { clusterIP, clusterIPs: clusterIP },
+    { clusterIP, clusterIPs: Array.from({ length: 17 }, () => clusterIP) },
+    { clusterIPs: 5 },
+    { ports: 5 },
+    { ports: [{ nodePort: { toString: 1 } }] },
+    { ports: [{ nodePort: Number.POSITIVE_INFINITY }] },
+    { healthCheckNodePort: '7' },
+  ]) {
     assert.throws(() => trimService({ metadata: {}, spec } as unknown as Service), TypeError, JSON.stringify(spec))
+  }
+  const store = new Store(trimService.packing)
+  const metadata = { namespace: 'default', name: 'web', uid: 'u', resourceVersion: '7', creationTimestamp: null }
+  for (const spec of [
+    { clusterIP: null, clusterIPs: [null], ports: null, healthCheckNodePort: null },
+    { clusterIP, clusterIPs: null, ports: [{ port: 80, nodePort: null }] },
+    { clusterIP, clusterIPs: [clusterIP] },
+  ]) {
+    const object = trimService({ metadata, spec } as unknown as Service)
+    store.apply({
+      type: 'MODIFIED',
+      object: { ...object, metadata: { ...object.metadata, uid: JSON.stringify(spec) } },
+    })
+    assert.deepEqual(store.get({ namespace: 'default', name: 'web' })?.spec, object.spec)
+    assert.equal(store.get({ namespace: 'default', name: 'web' })?.metadata?.creationTimestamp, undefined)
   }
 })
 

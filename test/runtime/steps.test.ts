@@ -40,6 +40,23 @@ test('a long computation lets others run at least every 15 ms', async () => {
   assert.ok(longest() > 0 && longest() <= 150, `${longest()} steps of 0.1 ms without a pause`)
 })
 
+test('a computation whose steps are slow lets others run as often', async () => {
+  const time = new VirtualClock()
+  const { clock, worked } = workingClock(time)
+  let step = 0
+  const longest = longestWithoutPause(time, () => step)
+  const ended = inSlices(
+    clock,
+    sumTo(100, (at) => {
+      step = at
+      worked(3)
+    }),
+  )
+  await time.advance(1_000)
+  await ended
+  assert.ok(longest() > 0 && longest() <= 5, `${longest()} steps of 3 ms without a pause`)
+})
+
 test('an error in a later slice rejects', async () => {
   const time = new VirtualClock()
   const { clock, worked } = workingClock(time)

@@ -23,6 +23,14 @@ export class RangeHoldings {
     return this.#held[range] as Bitmap
   }
 
+  /** Counts these Services. They must not change meanwhile: {@link apply} follows. */
+  *count(services: Iterable<Service>): Steps<void> {
+    for (const service of services) {
+      this.#claims.visit(service, this.#add)
+      yield
+    }
+  }
+
   /** Call this with every change, in order. */
   apply(change: Change<Service>): void {
     if (change.type !== 'deleted') this.#claims.visit(change.object, this.#add)

@@ -1,4 +1,6 @@
 import { ReconcileLoop } from '../../kube/reconcile-loop.ts'
+import type { Service } from '../../kube/resources.ts'
+import type { Change } from '../../kube/store.ts'
 import { type Cancel, sleep } from '../../runtime/clock.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { together } from '../../runtime/signals.ts'
@@ -68,23 +70,34 @@ export class RangeRepair implements Repair {
   }
 
   async run(signal: AbortSignal): Promise<void> {
-    const { services, reporter } = this.#options
-    const unsubscribe = services.subscribe((change) => {
-      this.#holdings.apply(change)
-      this.#loop.request('changed')
-    })
+    const { clock, services, reporter } = this.#options
+    const present = services.store.snapshot()
+    // Changes that arrive while the present Services are counted, with pauses.
+    let later: Change<Service>[] | undefined = []
+    const unsubscribe = services.subscribe(
+      (change) => {
+        if (later === undefined) this.#holdings.apply(change)
+        else later.push(change)
+        this.#loop.request('changed')
+      },
+      { onlyChanges: true },
+    )
     const watched = Promise.withResolvers<void>()
     try {
       await together(signal, [
         (ending) => this.#watch(watched.resolve, ending),
         async (ending) => {
-          await Promise.race([watched.promise, sleep(this.#options.clock, WATCHING_MS, ending)])
+          await inSlices(clock, this.#holdings.count(present), ending)
+          for (const change of later ?? []) this.#holdings.apply(change)
+          later = undefined
+          await Promise.race([watched.promise, sleep(clock, WATCHING_MS, ending)])
           await this.#loop.run(ending)
         },
       ])
     } finally {
       unsubscribe()
       this.#cancelAgain?.()
+      for (const { range } of this.#writers) reporter.metrics.withheld(range.name, undefined)
       reporter.metrics.ended(this)
     }
   }
@@ -93,7 +106,7 @@ export class RangeRepair implements Repair {
   #watch(onOpen: () => void, signal: AbortSignal): Promise<void> {
     const { registry, availability } = this.#options
     const source = `${this.#source} watch`
-    return registry.watch({
+    const watching = registry.watch({
       onChange: (change) => this.#changed(change),
       report(error) {
         if (error === undefined) availability.succeeded(source)
@@ -102,6 +115,7 @@ export class RangeRepair implements Repair {
       },
       signal,
     })
+    return watching.finally(() => availability.forget(source))
   }
 
   #changed(change: RangeChange | undefined): void {

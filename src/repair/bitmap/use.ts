@@ -7,12 +7,17 @@ import type { Cancel, Clock } from '../../runtime/clock.ts'
 import { abortable, linkedController } from '../../runtime/signals.ts'
 import type { RangeChange, RangeName, RangeRegistry } from '../registries/range-registry.ts'
 import { REQUEST_TIMEOUT_MS } from '../repair.ts'
-import type { RangeClaims } from './claims.ts'
+import type { BitmapRange, RangeClaims } from './claims.ts'
 
 /** After this many milliseconds both watches have delivered the bit and the Service of one request. */
 const JUDGED_AFTER_MS = 10_000
-/** The bitmap counts as unused after this many new ClusterIPs in a row without a bit from a server. */
-const UNUSED_AFTER = 5
+/**
+ * The bitmap counts as unused after this many new ClusterIPs in a row without a bit from a server, and as many
+ * intervals of the repair. During an upgrade only some of the servers may use it.
+ */
+const UNUSED_AFTER = { addresses: 5, intervals: 3 }
+/** A server sets one bit at a time. A change with more new bits comes from a repair. */
+const MOST_BITS = 16
 
 const source = 'cluster-ip-repair bitmap'
 
@@ -22,6 +27,8 @@ interface BitmapUseOptions {
   readonly services: Followed<Service>
   readonly clock: Clock
   readonly availability: AvailabilityReporter
+  /** The time between two full passes of the repair, in milliseconds. */
+  readonly intervalMs: number
 }
 
 /**
@@ -42,12 +49,16 @@ export class BitmapUse {
     return this.#follow((isSet) => isSet, signal)
   }
 
-  /** Resolves when the last {@link UNUSED_AFTER} new ClusterIPs got no bit from a server. Rejects as {@link proven}. */
+  /** Resolves when no server uses the bitmap any more ({@link UNUSED_AFTER}). Rejects like {@link proven}. */
   unused(signal: AbortSignal): Promise<void> {
+    const { clock, intervalMs } = this.#options
+    const { addresses, intervals } = UNUSED_AFTER
     let inRow = 0
+    let usedMs = clock.monotonicMs()
     return this.#follow((isSet) => {
       inRow = isSet ? 0 : inRow + 1
-      return inRow >= UNUSED_AFTER
+      if (isSet) usedMs = clock.monotonicMs()
+      return inRow >= addresses && clock.monotonicMs() - usedMs >= intervals * intervalMs
     }, signal)
   }
 
@@ -60,16 +71,16 @@ export class BitmapUse {
     const evidence = new Evidence(this.#options, (isSet) => {
       if (isDecided(isSet)) decided.resolve()
     })
-    let present = true
-    const unsubscribe = services.subscribe((change) => {
-      if (!present) evidence.serviceChanged(change)
-    })
-    present = false
+    const unsubscribe = services.subscribe((change) => evidence.serviceChanged(change), { onlyChanges: true })
     const watching = registry.watch({
       onChange: (change) => evidence.bitmapChanged(change),
       report(error) {
         if (error === undefined) availability.succeeded(source)
-        else availability.failed(source, error)
+        else {
+          availability.failed(source, error)
+          // From now on bits may be missed, though the gap is reported only when the watch opens again.
+          evidence.bitmapChanged(undefined)
+        }
       },
       signal: controller.signal,
     })
@@ -104,10 +115,16 @@ class Evidence {
 
   serviceChanged(change: Change<Service>): void {
     const [old, service] = [before(change), after(change)]
-    if (service === undefined) return
-    const held = old === undefined ? undefined : this.#recordable(old)
-    for (const ip of this.#recordable(service)) {
-      if (held?.has(ip)) continue
+    const held = old && this.#recordable(old)
+    this.#forgetOldBits()
+    if (service === undefined) {
+      // Its bit must not count for another Service.
+      for (const ip of held?.keys() ?? []) this.#bits.delete(ip)
+      return
+    }
+    for (const [ip, isSet] of this.#recordable(service)) {
+      // If the bit was set before, but not in the last minute as far as was seen, the Service may have arrived late.
+      if (held?.has(ip) || (isSet && !this.#bits.has(ip))) continue
       this.#services.get(ip)?.cancel()
       const cancel = this.#options.clock.schedule(JUDGED_AFTER_MS, () => {
         this.#services.delete(ip)
@@ -134,14 +151,13 @@ class Evidence {
     if (range === undefined || taken === undefined) return
     this.#known.set(name, { range: stored.range, taken })
     if (known?.range !== stored.range) return
+    this.#forgetOldBits()
     const nowMs = this.#options.clock.monotonicMs()
-    for (const [ip, { atMs }] of this.#bits) {
-      if (nowMs - atMs <= REQUEST_TIMEOUT_MS) break
-      this.#bits.delete(ip)
-    }
-    for (const offset of taken.minus(known.taken)) {
+    for (const offset of known.taken.minus(taken)) this.#bits.delete(range.textAt(offset))
+    const added = taken.minus(known.taken)
+    if (added.count > MOST_BITS) return
+    for (const offset of added) {
       const ip = range.textAt(offset)
-      this.#bits.delete(ip)
       this.#bits.set(ip, { revision: stored.revision, atMs: nowMs })
       this.#match(ip)
     }
@@ -153,24 +169,33 @@ class Evidence {
     this.#services.clear()
   }
 
-  /** The addresses of a Service for which a bitmap is known that could have their bits. */
-  #recordable(service: Service): ReadonlySet<string> {
+  /** The addresses of a Service that a known bitmap can have, and whether their bits are set. */
+  #recordable(service: Service): ReadonlyMap<string, boolean> {
     const { claims } = this.#options
-    const addresses = new Set<string>()
+    const addresses = new Map<string, boolean>()
     claims.visit(service, (index, offset) => {
-      const range = claims.ranges[index]
-      if (range !== undefined && this.#known.has(range.name)) addresses.add(range.textAt(offset))
+      const range = claims.ranges[index] as BitmapRange
+      const known = this.#known.get(range.name)
+      if (range.text === known?.range) addresses.set(range.textAt(offset), known.taken.has(offset))
     })
     return addresses
+  }
+
+  #forgetOldBits(): void {
+    const nowMs = this.#options.clock.monotonicMs()
+    for (const [ip, { atMs }] of this.#bits) {
+      if (nowMs - atMs <= REQUEST_TIMEOUT_MS) return
+      this.#bits.delete(ip)
+    }
   }
 
   #match(ip: string): void {
     const [found, bit] = [this.#services.get(ip), this.#bits.get(ip)]
     if (found === undefined || bit === undefined) return
-    if (this.#options.clock.monotonicMs() - bit.atMs > REQUEST_TIMEOUT_MS) return
     if (!isNewer(found.service, { metadata: { resourceVersion: bit.revision } })) return
     found.cancel()
     this.#services.delete(ip)
+    this.#bits.delete(ip)
     this.#judge(true)
   }
 }

@@ -25,15 +25,18 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
 
-/** Retains the fields that the repair needs. */
+/** Retains the fields that the repair needs. @throws TypeError for a field of the wrong type */
 export function trimIpAddress({ metadata, spec }: IpAddress): IpAddress {
   const { name, uid, resourceVersion, labels } = metadata ?? {}
   const { parentRef } = spec ?? {}
   // A foreign server may send null, which Kubernetes' own never does.
   const { group, resource, namespace, name: parentName } = parentRef ?? {}
+  if (![group, resource, namespace, parentName].every((part) => typeof (part ?? '') === 'string')) {
+    throw new TypeError('a part of the reference is not a string')
+  }
   return {
     metadata: { name, uid, resourceVersion, labels: labels && picked(labels, allocatorLabels) },
-    spec: { parentRef: parentRef ? { group, resource, namespace, name: parentName } : undefined },
+    spec: { parentRef: parentRef ? { group, resource, namespace, name: parentName ?? undefined } : undefined },
   } as Partial<IpAddress> as IpAddress
 }
 
@@ -125,12 +128,16 @@ export function describeParent({ spec }: IpAddress): string {
 const canonicalIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/
 const canonicalGroup = /^(?:0|[1-9a-f][\da-f]{0,3})$/
 
+/** A longer text is no address, although Go would ignore any number of leading zeros. */
+const LONGEST_ADDRESS = 256
+
 /**
  * The address as Go writes it; undefined for a malformed address. Reads as loosely as `ParseIPSloppy` in
  * k8s.io/utils/net, which Services of old clusters need: leading zeros are ignored (`010.0.0.1` is 10.0.0.1), and an
  * IPv4 address mapped into IPv6 is an IPv4 address.
  */
 export function ipAddressNameOf(clusterIp: string): string | undefined {
+  if (clusterIp.length > LONGEST_ADDRESS) return undefined
   if (isCanonicalIPv4(clusterIp) || groupsOf(clusterIp) !== undefined) return clusterIp
   const groups = new Uint16Array(8)
   const family = readAddress(clusterIp, groups)

@@ -97,7 +97,9 @@ export class IpAddressRepair implements Repair {
   async #run(signal: AbortSignal): Promise<void> {
     const { services, logger, reporter } = this.#options
     const { metrics } = reporter
-    // Subscribed before the first lists arrive, because the informers then deliver their objects with pauses.
+    // Subscribed before the first lists arrive, because the informers then deliver their objects with pauses. What they
+    // have already is counted below, and checked in the first full pass.
+    const onlyChanges = { onlyChanges: true }
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
         this.#ages.apply(change)
@@ -107,10 +109,10 @@ export class IpAddressRepair implements Repair {
         if (change.type === 'deleted') this.#schedule.markDeleted(name)
         // The first full pass checks everything.
         else if (this.#stage === 'repairing') this.#schedule.mark([name])
-      }),
+      }, onlyChanges),
       services.subscribe((change) => {
         if (this.#stage === 'repairing') this.#schedule.mark(addressesOf(change))
-      }),
+      }, onlyChanges),
       this.#serviceCidrs.subscribe(() => {
         const ranges = new ServiceIpRanges(this.#serviceCidrs.store.list())
         if (ranges.text !== this.#ranges.text) {

@@ -34,8 +34,9 @@ function sameClaims(a: Service, b: Service): boolean {
 }
 
 function byAge(a: Service, b: Service): number {
-  const [first, second] = [a, b].map((one) => `${one.metadata?.creationTimestamp} ${keyOfObject(one)}`)
-  return (first ?? '') < (second ?? '') ? -1 : 1
+  const [first = '', second = ''] = [a.metadata?.creationTimestamp, b.metadata?.creationTimestamp]
+  if (first !== second) return first < second ? -1 : 1
+  return keyOfObject(a) < keyOfObject(b) ? -1 : 1
 }
 
 /** The cache is cleared when it has more entries than this, and more than twice the number in use. */
@@ -118,7 +119,8 @@ export class ServiceIpRanges {
     if (known !== undefined) return known
     const groups = groupsOf(name)
     const place = groups === undefined ? -1 : this.#ranges.findIndex(({ allotsIPv6 }) => allotsIPv6(groups))
-    this.#places.set(name, place)
+    // A copy: the name is a part of the packed object, which it would keep in memory.
+    this.#places.set(Buffer.from(name).toString(), place)
     return place
   }
 }

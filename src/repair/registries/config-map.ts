@@ -32,6 +32,7 @@ interface ConfigMapRangeRegistryOptions {
  */
 export class ConfigMapRangeRegistry implements RangeRegistry {
   readonly writable = true
+  readonly ordered = true
   readonly #options: ConfigMapRangeRegistryOptions
 
   constructor(options: ConfigMapRangeRegistryOptions) {

@@ -37,6 +37,7 @@ class EtcdVersion {
  */
 export class EtcdRangeRegistry implements RangeRegistry {
   readonly writable = true
+  readonly ordered = true
   readonly #etcd: EtcdKv
   readonly #prefix: string
 

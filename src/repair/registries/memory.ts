@@ -84,12 +84,14 @@ const NAMED_NUMBERS = 5
  */
 export class DryRunRangeRegistry implements RangeRegistry {
   readonly writable: boolean
+  readonly ordered: boolean
   readonly #inner: RangeRegistry
   readonly #logger: Logger
   readonly #planned = new Map<RangeName, string>()
 
   constructor(inner: RangeRegistry, logger: Logger) {
     this.writable = inner.writable
+    this.ordered = inner.ordered ?? false
     this.#inner = inner
     this.#logger = logger
   }

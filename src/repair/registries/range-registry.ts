@@ -38,6 +38,11 @@ export interface RangeChange {
 export interface RangeRegistry {
   /** Whether the registry has a store. If not (`none`), all ranges are absent and nothing can be written. */
   readonly writable: boolean
+  /**
+   * Whether revisions and the resourceVersions of Services count the writes to the same store, so that they show which
+   * write was first. @default false
+   */
+  readonly ordered?: boolean
   /** Describes in messages where a range is stored: `/registry/ranges/servicenodeports in etcd`. */
   where(name: RangeName): string
   read(name: RangeName, signal: AbortSignal): Promise<StoredRange>

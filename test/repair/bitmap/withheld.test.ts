@@ -30,6 +30,11 @@ test('a range that is stored for another flag is left alone, with one Warning ev
   // Waiting does not correct it, so it does not delay anything that waits for the first pass.
   assert.equal(master.settled, true)
   assert.ok(!master.requests().some((request) => request.startsWith('write')))
+  const second = world.master('b').run()
+  await world.time.advance(1_000)
+  assert.deepEqual(await second.metric(withheld), { 'range="servicenodeports",reason="mismatch"': 1 })
+  await second.stop()
+  assert.deepEqual(await second.metric(withheld), {}, 'a repair that has ended leaves nothing alone')
   world.store([30_050])
   await world.time.advance(1_000)
   assert.deepEqual(await world.taken(), [30_001, 30_050])

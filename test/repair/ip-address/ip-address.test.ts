@@ -76,6 +76,22 @@ function ipv6(parts: readonly number[]): ReturnType<typeof addressOf> {
 test('a reference that is null counts as one that is missing', () => {
   const given = { metadata: { name: '10.0.0.1' }, spec: { parentRef: null } } as unknown as IpAddress
   assert.equal(trimIpAddress(given).spec?.parentRef, undefined)
+  const store = new Store(trimIpAddress.packing)
+  const nameless = { ...given, spec: { parentRef: { name: null, namespace: 'default' } } } as unknown as IpAddress
+  store.apply({ type: 'ADDED', object: trimIpAddress(nameless) })
+  assert.equal(store.get({ name: '10.0.0.1' })?.spec?.parentRef?.name, undefined)
+})
+
+test('a reference with a part that is not a text is refused', () => {
+  for (const part of ['group', 'resource', 'namespace', 'name']) {
+    const given = { metadata: { name: '10.0.0.1' }, spec: { parentRef: { [part]: ['a', 'b'] } } }
+    assert.throws(() => trimIpAddress(given as unknown as IpAddress), TypeError)
+  }
+})
+
+test('a text of any length is read at once', () => {
+  assert.equal(ipAddressNameOf(`10.0.0.${'0'.repeat(200)}1`), '10.0.0.1')
+  assert.equal(ipAddressNameOf(`10.0.0.${'0'.repeat(300)}1`), undefined)
 })
 
 test('a packed IPAddress is as it was; those of the Services in a namespace share the rest', () => {

@@ -104,6 +104,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     const reads = method === 'GET' || method === 'HEAD'
     if (reads && (path === '/readyz' || path === '/livez' || path === '/healthz')) return health.answer(path, query)
     if (reads && path === OPENAPI_V2_PATH) return openApiV2(request)
+    if (reads && path === '/metrics' && allocating) return { status: 200, headers: metricsText, body: kinds.metrics() }
     const aggregated = method === 'GET' ? aggregatedDiscovery(served, request) : undefined
     if (aggregated !== undefined) return aggregated
     // Made only when needed, because clients of a simulated server hardly ever request them.
@@ -136,6 +137,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
 }
 
 const json = { 'content-type': 'application/json' }
+const metricsText = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
 
 /**
  * Sends requests to an embedded server by function calls. Bodies are not copied: stored objects in answers are frozen,

@@ -75,7 +75,11 @@ export interface Kind {
    * Finds the addresses and ports that the object needs; throws a Refusal when they are not available. Must not change
    * anything yet.
    */
-  readonly reserve?: (draft: Draft, live: StoredObject | undefined) => Reservation
+  readonly reserve?: (
+    draft: Draft,
+    live: StoredObject | undefined,
+    options: { readonly dryRun: boolean },
+  ) => Reservation
   /** Called with a removed object: releases its addresses and ports. */
   readonly release?: (gone: StoredObject) => void
   /** Throws a Refusal when the object may not be deleted. */

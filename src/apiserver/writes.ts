@@ -92,7 +92,7 @@ export function createObject(
   if (draft.metadata?.resourceVersion !== undefined) {
     throw internalError('resourceVersion should not be set on objects to be created')
   }
-  const reservation = kind.reserve?.(prepared, undefined)
+  const reservation = kind.reserve?.(prepared, undefined, options)
   const key = keyOf(namespace, name)
   if (isTaken()) throw alreadyExists(resource, name)
   const managed = options.managers ?? ownedOnCreate(kind, draft, options.manager, context.clock)
@@ -149,7 +149,7 @@ export function updateObject(
   const merged = { ...onlyOwnPart(kind, draft, live, subresource), metadata }
   const prepared = kind.forUpdate?.(merged, live) ?? merged
   validate(kind, prepared, live)
-  const reservation = subresource === undefined ? kind.reserve?.(prepared, live) : undefined
+  const reservation = subresource === undefined ? kind.reserve?.(prepared, live, options) : undefined
   const { object } = reservation ?? { object: prepared }
   const owners = ownersBefore(draft, live, subresource)
   const changed = !equalJson(completed(kind, object, owners), live)

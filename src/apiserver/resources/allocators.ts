@@ -4,6 +4,7 @@ import { type PortRange, portRangeContains } from '../../net/host-port.ts'
 import { type Random, randomInteger } from '../../runtime/random.ts'
 import type { Draft } from '../kind.ts'
 import type { Collection } from '../store.ts'
+import type { AllocatorMetrics } from './allocator-metrics.ts'
 import { cidrsOf, isReady } from './ip-addresses.ts'
 
 /**
@@ -41,6 +42,32 @@ export class ClusterIps {
       if (free !== undefined) return free
     }
     return undefined
+  }
+
+  /** The range of an address, as text; undefined if it is in no ready ServiceCIDR. */
+  rangeOf(text: string): string | undefined {
+    const address = parseAddress(text)
+    return this.#ranges(address.family).find((range) => cidrContains(range, address))?.text
+  }
+
+  /** The ready ranges of a family, as text. */
+  rangesOf(family: 4 | 6): readonly string[] {
+    return this.#ranges(family).map(({ text }) => text)
+  }
+
+  /** Sets the gauges. Upstream has one allocator for each range, which counts all IPAddresses in it. */
+  report(metrics: AllocatorMetrics): void {
+    const addresses = this.#ipAddresses.keys('').map(parseAddress)
+    const usage = ([4, 6] as const)
+      .flatMap((family) => this.#ranges(family))
+      .map((range) => {
+        const allocated = addresses.filter((address) => cidrContains(range, address)).length
+        return { labels: { cidr: range.text }, allocated, available: Number(usableSize(range)) - allocated }
+      })
+    const allocated = usage.map(({ labels, allocated }) => [labels, allocated] as const)
+    const available = usage.map(({ labels, available }) => [labels, available] as const)
+    metrics.set('kube_apiserver_clusterip_allocator_allocated_ips', allocated)
+    metrics.set('kube_apiserver_clusterip_allocator_available_ips', available)
   }
 
   /** The families of the ready ServiceCIDRs, IPv4 first; IPv4 if there are none. */
@@ -121,6 +148,12 @@ export class NodePorts {
       if (!this.#taken.has(port) && !own.has(port)) return port
     }
     return undefined
+  }
+
+  /** Sets the gauges. */
+  report(metrics: AllocatorMetrics): void {
+    metrics.set('kube_apiserver_nodeport_allocator_allocated_ports', [[{}, this.#taken.size]])
+    metrics.set('kube_apiserver_nodeport_allocator_available_ports', [[{}, this.#range.size - this.#taken.size]])
   }
 
   take(ports: Iterable<number>): void {

@@ -7,6 +7,7 @@ import { type Draft, type Kind, member } from '../kind.ts'
 import { readDraft } from '../object-meta.ts'
 import type { Change, StoredObject } from '../store.ts'
 import { createObject, removeObject, type WriteContext } from '../writes.ts'
+import { AllocatorMetrics } from './allocator-metrics.ts'
 import { ClusterIps, NodePorts } from './allocators.ts'
 import { customResourceDefinitionKind } from './custom-resource-definitions.ts'
 import { kindsOfDefinition } from './custom-resources.ts'
@@ -34,6 +35,7 @@ export class Kinds {
   /** By the name of the CustomResourceDefinition, in the order in which the definitions were created. */
   readonly #defined = new Map<string, Definition>()
   readonly #onChange: () => void
+  readonly #allocators: ServiceAllocators
 
   constructor(
     context: WriteContext,
@@ -53,6 +55,7 @@ export class Kinds {
     const allocators: ServiceAllocators = {
       clusterIps,
       nodePorts: new NodePorts(parts.nodePortRange, random),
+      metrics: new AllocatorMetrics(),
       takeIp(ip, service) {
         const draft = readDraft(ipAddressKind, ipAddressFor(ip, service))
         createObject(context, ipAddressKind, undefined, draft, { manager: allocator, dryRun: false })
@@ -64,6 +67,7 @@ export class Kinds {
       },
     }
     const services = serviceKind({ families, allocators: parts.allocating ? allocators : undefined })
+    this.#allocators = allocators
     this.#context = context
     this.#onChange = parts.onChange
     this.#builtIn = [
@@ -95,6 +99,14 @@ export class Kinds {
     const served = [...this.#builtIn]
     for (const { kinds } of this.#defined.values()) served.push(...kinds.filter((kind) => !isTaken(kind, served)))
     return served
+  }
+
+  /** The metrics of the allocators of Services, in the text format of Prometheus. */
+  metrics(): string {
+    const { clusterIps, nodePorts, metrics } = this.#allocators
+    clusterIps.report(metrics)
+    nodePorts.report(metrics)
+    return metrics.expose()
   }
 
   #define({ type, object, previous }: Change): void {

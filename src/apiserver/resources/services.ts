@@ -5,6 +5,7 @@ import { type Draft, type Kind, listMember, member, type Reservation } from '../
 import { dnsLabelFault } from '../names.ts'
 import { FieldErrors, internalError, internalErrorOccurred } from '../refusal.ts'
 import type { StoredObject } from '../store.ts'
+import { type AllocationScope, AllocatorMetrics } from './allocator-metrics.ts'
 import { ALLOCATED, type ClusterIps, type NodePorts } from './allocators.ts'
 import {
   checkAddresses,
@@ -24,6 +25,7 @@ import { needsHealthCheckPort, validateTraffic, withIpModes, withoutOtherTypesFi
 export interface ServiceAllocators {
   readonly clusterIps: ClusterIps
   readonly nodePorts: NodePorts
+  readonly metrics: AllocatorMetrics
   /** Creates the IPAddress of an address that {@link ClusterIps} found free. */
   readonly takeIp: (ip: string, service: Draft) => void
   /** Deletes the IPAddress of an address, if it exists. */
@@ -82,7 +84,8 @@ export function serviceKind(options: ServiceKindOptions): Kind {
 
 function allocation(allocators: ServiceAllocators): Pick<Kind, 'reserve' | 'release'> {
   return {
-    reserve: (draft, live) => reserve(allocators, draft, live),
+    reserve: (draft, live, { dryRun }) =>
+      reserve(dryRun ? { ...allocators, metrics: new AllocatorMetrics() } : allocators, draft, live),
     release(gone) {
       const spec = specOf(gone)
       for (const ip of addressesOf(spec)) allocators.releaseIp(ip)
@@ -139,36 +142,63 @@ function reserve(allocators: ServiceAllocators, draft: Draft, live: StoredObject
   }
 }
 
+function countIp(
+  { metrics, clusterIps }: ServiceAllocators,
+  what: 'allocation_total' | 'allocation_errors_total',
+  ip: string,
+  scope: AllocationScope,
+): void {
+  const cidr = clusterIps.rangeOf(ip)
+  if (cidr !== undefined) metrics.count(`kube_apiserver_clusterip_allocator_${what}`, { cidr, scope })
+}
+
+function countPort(
+  { metrics }: ServiceAllocators,
+  what: 'allocation_total' | 'allocation_errors_total',
+  scope: AllocationScope,
+): void {
+  metrics.count(`kube_apiserver_nodeport_allocator_${what}`, { scope })
+}
+
 function withAddresses(
-  { clusterIps }: ServiceAllocators,
+  allocators: ServiceAllocators,
   spec: ServiceSpec,
   old: ServiceSpec | undefined,
   name: string,
   errors: FieldErrors,
 ): ServiceSpec {
+  const { clusterIps } = allocators
   const given = spec.clusterIPs ?? []
   const retained = addressesOf(old)
   const clusterIPs = (spec.ipFamilies ?? []).map((family, index) => {
     const ip = given[index]
     if (ip !== undefined) {
-      const fault = retained.has(ip) ? undefined : clusterIps.faultOf(ip)
-      if (fault !== undefined) errors.invalid('spec.clusterIPs', given, `failed to allocate IP ${ip}: ${fault}`)
+      if (retained.has(ip)) return ip
+      const fault = clusterIps.faultOf(ip)
+      countIp(allocators, fault === undefined ? 'allocation_total' : 'allocation_errors_total', ip, 'static')
+      errors.invalid('spec.clusterIPs', given, fault && `failed to allocate IP ${ip}: ${fault}`)
       return ip
     }
     const free = clusterIps.next(family === 'IPv6' ? 6 : 4)
-    if (free === undefined)
+    if (free === undefined) {
+      const metric = 'kube_apiserver_clusterip_allocator_allocation_errors_total'
+      for (const cidr of clusterIps.rangesOf(family === 'IPv6' ? 6 : 4))
+        allocators.metrics.count(metric, { cidr, scope: 'dynamic' })
       throw internalErrorOccurred(`failed to allocate a serviceIP for Service ${JSON.stringify(name)}: range is full`)
+    }
+    countIp(allocators, 'allocation_total', free.text, 'dynamic')
     return free.text
   })
   return { ...spec, clusterIP: clusterIPs[0] ?? '', clusterIPs }
 }
 
 function withPorts(
-  { nodePorts }: ServiceAllocators,
+  allocators: ServiceAllocators,
   spec: ServiceSpec,
   old: ServiceSpec | undefined,
   errors: FieldErrors,
 ): ServiceSpec {
+  const { nodePorts } = allocators
   const own = portsOf(old)
   const given = spec.ports ?? []
   const pairs = new Set(given.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))
@@ -186,7 +216,10 @@ function withPorts(
       if (old !== undefined && seen.has(pair)) throw internalError(`duplicate nodePort: {${pair}}`)
       seen.add(pair)
       const isTaken = old === undefined && chosen.get(number) !== nodePort && used.has(nodePort)
-      errors.invalid(`spec.ports[${index}].nodePort`, nodePort, isTaken ? ALLOCATED : nodePorts.faultOf(nodePort, own))
+      const fault = isTaken ? ALLOCATED : nodePorts.faultOf(nodePort, own)
+      if (fault !== undefined) countPort(allocators, 'allocation_errors_total', 'static')
+      else if (!used.has(nodePort) && !own.has(nodePort)) countPort(allocators, 'allocation_total', 'static')
+      errors.invalid(`spec.ports[${index}].nodePort`, nodePort, fault)
       if (!chosen.has(number)) chosen.set(number, nodePort)
       used.add(nodePort)
       return port
@@ -196,7 +229,11 @@ function withPorts(
     const twin = chosen.get(number)
     const twinFree = twin !== undefined && !pairs.has(`${protocol} ${twin}`)
     const free = twinFree ? twin : nodePorts.next(reserved)
-    if (free === undefined) throw internalErrorOccurred('failed to allocate a nodePort: range is full')
+    if (free === undefined) {
+      countPort(allocators, 'allocation_errors_total', 'dynamic')
+      throw internalErrorOccurred('failed to allocate a nodePort: range is full')
+    }
+    if (!twinFree) countPort(allocators, 'allocation_total', 'dynamic')
     reserved.add(free)
     chosen.set(number, free)
     return { ...port, nodePort: free }
@@ -205,19 +242,23 @@ function withPorts(
 }
 
 function withHealthCheckPort(
-  { nodePorts }: ServiceAllocators,
+  allocators: ServiceAllocators,
   spec: ServiceSpec,
   old: ServiceSpec | undefined,
 ): ServiceSpec {
+  const { nodePorts } = allocators
   const own = new Set(old?.healthCheckNodePort === undefined ? [] : [old.healthCheckNodePort])
   const given = spec.healthCheckNodePort
   if (given) {
     const fault = portsOf(spec).has(given) ? ALLOCATED : nodePorts.faultOf(given, own)
+    if (!own.has(given))
+      countPort(allocators, fault === undefined ? 'allocation_total' : 'allocation_errors_total', 'static')
     if (fault !== undefined)
       throw internalErrorOccurred(`failed to allocate requested HealthCheck NodePort ${given}: ${fault}`)
     return spec
   }
   const free = nodePorts.next(new Set([...allPortsOf(old), ...portsOf(spec)]))
+  countPort(allocators, free === undefined ? 'allocation_errors_total' : 'allocation_total', 'dynamic')
   if (free === undefined) throw internalErrorOccurred('failed to allocate a HealthCheck NodePort : range is full')
   return { ...spec, healthCheckNodePort: free }
 }

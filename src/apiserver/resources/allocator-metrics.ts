@@ -1,0 +1,61 @@
+/** `static`: a client has chosen the address or port. */
+export type AllocationScope = 'static' | 'dynamic'
+
+type Labels = Readonly<Record<string, string>>
+
+const helps = {
+  kube_apiserver_clusterip_allocator_allocated_ips: ['gauge', 'Number of allocated ClusterIPs.'],
+  kube_apiserver_clusterip_allocator_available_ips: ['gauge', 'Number of free ClusterIPs.'],
+  kube_apiserver_clusterip_allocator_allocation_total: ['counter', 'Number of allocations of ClusterIPs.'],
+  kube_apiserver_clusterip_allocator_allocation_errors_total: ['counter', 'Number of ClusterIPs that were refused.'],
+  kube_apiserver_nodeport_allocator_allocated_ports: ['gauge', 'Number of allocated NodePorts.'],
+  kube_apiserver_nodeport_allocator_available_ports: ['gauge', 'Number of free NodePorts.'],
+  kube_apiserver_nodeport_allocator_allocation_total: ['counter', 'Number of allocations of NodePorts.'],
+  kube_apiserver_nodeport_allocator_allocation_errors_total: ['counter', 'Number of NodePorts that were refused.'],
+} as const
+
+type Metric = keyof typeof helps
+
+/**
+ * What the allocators of one server have done, by kube-apiserver's names. Upstream:
+ * pkg/registry/core/service/{ipallocator,portallocator}/metrics.go.
+ */
+export class AllocatorMetrics {
+  /** The values by metric and by labels as text. */
+  readonly #values = new Map<Metric, Map<string, number>>()
+
+  count(metric: Extract<Metric, `${string}_total`>, labels: Labels): void {
+    const values = this.#of(metric)
+    const text = textOf(labels)
+    values.set(text, (values.get(text) ?? 0) + 1)
+  }
+
+  /** Sets all values of a gauge. */
+  set(metric: Exclude<Metric, `${string}_total`>, values: readonly (readonly [labels: Labels, value: number])[]): void {
+    this.#values.set(metric, new Map(values.map(([labels, value]) => [textOf(labels), value])))
+  }
+
+  /** In the text format of Prometheus. */
+  expose(): string {
+    const metrics = Object.keys(helps) as Metric[]
+    return metrics
+      .map((metric) => {
+        const [type, help] = helps[metric]
+        const samples = [...this.#of(metric)].map(([labels, value]) => `${metric}${labels} ${value}\n`)
+        return `# HELP ${metric} ${help}\n# TYPE ${metric} ${type}\n${samples.join('')}`
+      })
+      .join('')
+  }
+
+  #of(metric: Metric): Map<string, number> {
+    const values = this.#values.get(metric) ?? new Map<string, number>()
+    this.#values.set(metric, values)
+    return values
+  }
+}
+
+/** No value needs an escape: they are ranges and scopes. */
+function textOf(labels: Labels): string {
+  const texts = Object.entries(labels).map(([name, value]) => `${name}="${value}"`)
+  return texts.length === 0 ? '' : `{${texts.join()}}`
+}

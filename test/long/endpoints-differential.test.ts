@@ -29,7 +29,12 @@ describeSeeds('a history that began before the controllers', {
 describeSeeds('a namespace that terminates', { right: ours, seeds: 6, steps: 120, history: 'terminating-namespace' })
 describeSeeds('more Pods than Endpoints hold', { right: ours, seeds: 2, history: 'over-capacity' })
 describeSeeds('a server that answers only in JSON', { right: ours, seeds: 200, trouble: 'no-protobuf' })
-describeSeeds('watches that are cut now and then', { right: ours, seeds: 200, trouble: 'cut-watches' })
+describeSeeds('watches that are cut now and then', {
+  right: ours,
+  seeds: 200,
+  history: 'late-caches',
+  trouble: 'cut-watches',
+})
 describeSeeds('a history beside four busy loops', { right: ours, seeds: 20, busyLoops: 4 })
 
 describe('a side that misses something', { timeout }, () => {

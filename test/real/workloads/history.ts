@@ -147,6 +147,15 @@ export const histories = {
     const terminate: readonly Step[] = [{ type: 'quiet' }, { type: 'terminate', namespace: 1 }, { type: 'quiet' }]
     return [...steps.slice(0, at), ...terminate, ...oneAtATime(steps.slice(at))]
   },
+  /**
+   * For controllers whose caches may lag behind by a second: they see everything before a step after which no sync
+   * changes what they have made, and before the last changes.
+   */
+  'late-caches': (seed, options) => {
+    const steps = historyOf(seed, options)
+    const lastPause = steps.findLastIndex(({ type }) => type === 'pause')
+    return steps.flatMap((step, index) => (index === lastPause || freezes(step) ? [{ type: 'quiet' }, step] : [step]))
+  },
   /** With an odd seed all 1,040 Pods are ready. */
   'over-capacity': (seed) => overCapacity(seededRandom(seed, 'over capacity'), seed % 2 === 1 ? 0 : 0.1),
 } as const satisfies Readonly<Record<string, History>>
@@ -155,6 +164,13 @@ export type HistoryName = keyof typeof histories
 
 function oneAtATime(steps: readonly Step[]): readonly Step[] {
   return steps.filter(isChange).flatMap((step) => [step, { type: 'quiet' }])
+}
+
+/** Whether the controllers leave the slices of a Service as they are from then on. */
+function freezes(step: Step): boolean {
+  if (step.type !== 'patch' || step.plural !== 'services') return false
+  const { spec } = step.patch as { readonly spec?: { readonly type?: string; readonly selector?: object | null } }
+  return spec?.type === 'ExternalName' || spec?.selector === null
 }
 
 function isChange({ type }: Step): boolean {

@@ -2,11 +2,11 @@ import { parseArgs } from 'node:util'
 import { openOwner } from '../../peers/owner.ts'
 import { type HistoryName, histories } from './history.ts'
 import { compareSides, describeDifferences } from './run.ts'
-import { type Controllers, Side } from './side.ts'
+import { type Controllers, Side, type Trouble } from './side.ts'
 import { describeStep, type Step } from './steps.ts'
 
 // usage: node test/real/workloads/replay.ts --seed SEED [--history plain] [--steps 300] [--keep 1,2,…] [--max 100]
-// [--right apiserver-bootstrap]
+// [--right apiserver-bootstrap] [--trouble no-protobuf|cut-watches]
 // Replays the history of a seed, or some of its steps, on one server with kube-controller-manager and on another with
 // this program or, with --right kube-controller-manager, with kube-controller-manager too. Prints the differences.
 
@@ -18,6 +18,7 @@ const { values } = parseArgs({
     keep: { type: 'string' },
     max: { type: 'string', default: '100' },
     right: { type: 'string', default: 'apiserver-bootstrap' },
+    trouble: { type: 'string' },
   },
 })
 const all = histories[values.history as HistoryName](Number(values.seed), { steps: Number(values.steps) })
@@ -27,7 +28,7 @@ const owner = openOwner()
 try {
   const sides = await Promise.all([
     Side.start(owner, 'kube-controller-manager', options),
-    Side.start(owner, values.right as Controllers, options),
+    Side.start(owner, values.right as Controllers, { ...options, trouble: values.trouble as Trouble | undefined }),
   ])
   console.log(steps.map((step, index) => `${index}: ${describeStep(step)}`).join('\n'))
   const { differences, refused } = await compareSides(sides, steps, {

@@ -32,7 +32,7 @@ function sources(files: Readonly<Record<string, string>>): readonly SourceFile[]
   return Object.entries(files).map(([path, text]) => ({ path, text }))
 }
 
-test('imports go down the house plan', () => none(upwardImports(all)))
+test('no source file imports from a higher layer', () => none(upwardImports(all)))
 
 test('no modules import each other in a circle', () => none(importCycles(all)))
 
@@ -42,11 +42,12 @@ test('every source file is short and named in kebab-case', () => none(shapeFault
 
 test('no default exports, enums or namespaces', () => none(forbiddenSyntax(all)))
 
-test('the package has two doors, and cli.ts alone knows commander', () => none(doorFaults(all, manifest)))
+test('the package exports two entry points, and only cli.ts imports commander', () => none(doorFaults(all, manifest)))
 
-test('the runtime dependencies are exactly what the sources import', () => none(dependencyFaults(all, manifest)))
+test('the runtime dependencies are exactly the packages that the sources import', () =>
+  none(dependencyFaults(all, manifest)))
 
-test('an import that goes up is found, whatever its form', () => {
+test('an import from a higher layer is reported, whatever its syntax', () => {
   const up = 'export const a = 1\n'
   const files = sources({
     'bootstrap/master.ts': up,
@@ -67,7 +68,7 @@ test('an import that goes up is found, whatever its form', () => {
   ])
 })
 
-test('a circle of imports is found, and reported once', () => {
+test('a circle of imports is reported once', () => {
   const files = sources({
     'net/a.ts': "import { b } from './b.ts'",
     'net/b.ts': "import type { c } from './c.ts'",
@@ -100,7 +101,7 @@ const impure: Readonly<Record<string, string>> = {
 }
 
 for (const [name, text] of Object.entries(impure)) {
-  test(`${name} is found outside an adapter, and allowed in one`, () => {
+  test(`${name} is reported outside adapters and allowed in them`, () => {
     const uses = nondeterministicUses(
       sources({ 'kube/informer.ts': text, 'commands/run.ts': text, 'kube/http-a.ts': text }),
     )
@@ -108,7 +109,7 @@ for (const [name, text] of Object.entries(impure)) {
   })
 }
 
-test('words in comments, strings, patterns and types are not taken for uses', () => {
+test('words in comments, strings, regular expressions and types do not count as uses', () => {
   const text = [
     '// new Date() and setTimeout',
     '/** Never Math.random(). */',
@@ -122,14 +123,14 @@ test('words in comments, strings, patterns and types are not taken for uses', ()
   assert.deepEqual(nondeterministicUses(sources({ 'kube/resources.ts': text })), [])
 })
 
-test('code inside a template is looked at', () => {
+test('code inside a template literal is checked', () => {
   const text = `const a = \`x \${ { b: \`\${Math.random()}\` }.b } y\``
   assert.deepEqual(nondeterministicUses(sources({ 'net/a.ts': text })), [
     'net/a.ts uses Math.random: only adapters may',
   ])
 })
 
-test('long files and other names are found', () => {
+test('files over 400 lines and names that are not kebab-case are reported', () => {
   const files = sources({
     'net/a.ts': 'a\n'.repeat(400),
     'net/b.ts': 'a\n'.repeat(401),
@@ -143,7 +144,7 @@ test('long files and other names are found', () => {
   ])
 })
 
-test('default exports, enums and namespaces are found', () => {
+test('default exports, enums and namespaces are reported', () => {
   const files = sources({
     'net/a.ts': 'export default 1',
     'net/b.ts': 'const a = 1\nexport { a as default }',
@@ -159,7 +160,7 @@ test('default exports, enums and namespaces are found', () => {
   ])
 })
 
-test('a third door, a missing door and a second user of commander are found', () => {
+test('an extra entry point, a missing entry point and a second importer of commander are reported', () => {
   const files = sources({
     'cli.ts': "import { Command } from 'commander'",
     'commands/run.ts': "import { Command } from 'commander'",
@@ -171,7 +172,7 @@ test('a third door, a missing door and a second user of commander are found', ()
   ])
 })
 
-test('an undeclared and an unused package are found', () => {
+test('an undeclared and an unused package are reported', () => {
   const files = sources({ 'net/a.ts': "import b from '@scope/b/deep'\nimport type c from 'c'\nimport 'node:util'" })
   assert.deepEqual(
     dependencyFaults(files, { dependencies: { c: '1', d: '1' }, devDependencies: { '@scope/b': '1' } }),

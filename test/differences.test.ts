@@ -15,7 +15,7 @@ test('docs/differences.md lists every difference from kube-apiserver that the te
   assert.deepEqual(documented.slice(2), rows)
 })
 
-test('every difference is shown by starts, each of which shows one', () => {
+test('every difference names existing initial states, and no initial state shows two differences', () => {
   const shown = new Set<string>()
   for (const { found, cases } of differences) {
     assert.ok(cases.length > 0, found)
@@ -35,7 +35,7 @@ test('every difference is shown by starts, each of which shows one', () => {
   }
 })
 
-test('no two starts have one name', () => {
+test('the names of initial states are unique', () => {
   for (const mode of modeNames) {
     const names = startsOf(mode).map(({ name }) => name)
     assert.equal(new Set(names).size, names.length)

@@ -81,7 +81,7 @@ test('every source file and folder that ARCHITECTURE.md names exists', () => {
   }
 })
 
-test('the documents use the words of the field', () => {
+test('the documents contain no banned words', () => {
   const found = files.flatMap((file) =>
     proseOf(textOf(file))
       .split('\n')
@@ -101,7 +101,7 @@ test('the glossary has at most 40 terms, each once', () => {
   assert.equal(new Set(terms).size, terms.length)
 })
 
-test('the page of dependencies has every dependency with its reason, and no other', () => {
+test('docs/decisions/dependencies.md lists every dependency with its reason, and no other', () => {
   const { dependencies, devDependencies } = JSON.parse(textOf('package.json')) as Record<string, object>
   const rows = [...textOf('docs/decisions/dependencies.md').matchAll(/^\| (`.+`) \| (.+) \|$/gm)]
   const documented = rows.flatMap(([, names = '']) => [...names.matchAll(/`([^`]+)`/g)].map(([, name]) => name))

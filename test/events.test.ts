@@ -19,7 +19,7 @@ test('docs/events.md has every reason with its type, and no other', () => {
   )
 })
 
-test('every event is of a reason that is declared in one place, and every reason is used', () => {
+test('every recorded Event has a declared reason, and every declared reason is used', () => {
   const sources = globSync('src/**/*.ts')
     .filter((file) => !/^src\/(?:apiserver|kube)\//.test(file))
     .map((file) => readFileSync(file, 'utf8'))
@@ -37,7 +37,7 @@ test('every event is of a reason that is declared in one place, and every reason
     assert.ok(text.includes(`'${reason}'`), `nobody gives ${reason}`)
 })
 
-test('reasons and actions are such as Kubernetes takes', () => {
+test('event reasons and actions have the form that Kubernetes accepts', () => {
   const actions = Object.entries(eventReasons).map(([reason, { action }]) => [reason, action] as const)
   for (const [reason, action] of [...actions, ...Object.entries(repairReasons)]) {
     for (const word of [reason, action]) assert.match(word, /^[A-Z][A-Za-z]{0,127}$/)

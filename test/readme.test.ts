@@ -45,7 +45,7 @@ function flagsOf(words: readonly string[]): Readonly<Record<string, string>> {
   return Object.fromEntries(flags)
 }
 
-test('the examples of the README and the guides are the ones that the tests run', () => {
+test('the examples in the README and the guides equal the tested example files', () => {
   const names = [
     'embed',
     'drill',
@@ -61,7 +61,7 @@ test('the examples of the README and the guides are the ones that the tests run'
   assert.deepEqual(pages.flatMap(({ text }) => blocks(text, 'ts')).sort(), examples.sort())
 })
 
-test('the example of testing controllers has one test, but for the import of its runner, and the guide has these', () => {
+test('the test files of the testing-controllers example differ only in the import of the runner that the guide lists', () => {
   const guide = readFileSync('docs/guides/testing-controllers.md', 'utf8')
   const { scripts } = JSON.parse(readFileSync(`test/examples/${controllers}/package.json`, 'utf8')) as {
     readonly scripts: Readonly<Record<string, string>>
@@ -122,7 +122,7 @@ test('every command line of the README, the guides and the help is accepted', ()
   }
 })
 
-test('the recipe of a sidecar advertises its address and gives etcd', () => {
+test('the sidecar command of the README sets the advertised address and etcd', () => {
   const run =
     ownCommands(readFileSync('README.md', 'utf8')).find(
       (words) => words[0] === 'run' && !words.includes('--embedded'),

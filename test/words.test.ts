@@ -18,7 +18,7 @@ function read(pattern: string): readonly { readonly path: string; readonly text:
 /** Names that others gave. */
 const names = ['.well-known/openid-configuration', 'isWellFormed', 'toWellFormed']
 
-test('names, comments and messages use the words of the field', () => {
+test('names, comments and messages contain no banned words', () => {
   assert.ok(sources.length > 100)
   assert.deepEqual(
     sources.flatMap(({ path, text }) => bannedWords(path, text, names)),
@@ -26,7 +26,7 @@ test('names, comments and messages use the words of the field', () => {
   )
 })
 
-test('comments of tests and scripts use the words of the field', () => {
+test('comments of tests and scripts contain no banned words', () => {
   // Values of the code are in backticks.
   assert.ok(others.length > 500)
   assert.deepEqual(
@@ -51,12 +51,12 @@ test('a banned word is found in a name, a comment, a constant and a message', ()
   assert.equal(bannedWords('a.ts', "get('.well-known/openid-configuration')", names).length, 0)
 })
 
-test('only comments count where names are free', () => {
+test('with onlyComments, banned words outside comments are not found', () => {
   const text = "// It was told.\nconst told = 'news'\n/** Nothing. */"
   assert.deepEqual(bannedWords('a.ts', onlyComments(text)), ['a.ts:1: told (instead: report, log, record, state)'])
 })
 
-test('a comment that is too long is found, and code is not taken for one', () => {
+test('a comment that is too long is found, and code does not count as a comment', () => {
   const long = 'x'.repeat(120)
   assert.deepEqual(longComments('a.ts', `// ${long}\n * ${long}\nconst a = '${long}'\n// short`), [
     'a.ts:1: 123 characters',

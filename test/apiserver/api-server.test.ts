@@ -6,7 +6,7 @@ import { Embedded } from './embedded.ts'
 const path = '/api/v1/namespaces/default/endpoints'
 const endpoints = (name: string) => ({ metadata: { name }, subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] })
 
-test('it begins empty: no namespace, no Service, no ServiceCIDR', async () => {
+test('a new server contains no Namespace, no Service and no ServiceCIDR', async () => {
   const embedded = new Embedded()
   for (const list of ['/api/v1/namespaces', '/api/v1/services', '/apis/networking.k8s.io/v1/servicecidrs']) {
     const { status, body } = await embedded.send('GET', list)
@@ -15,7 +15,7 @@ test('it begins empty: no namespace, no Service, no ServiceCIDR', async () => {
   }
 })
 
-test('what is nowhere served is not found: in plain text outside of the API, as a Status within', async () => {
+test('an unknown path returns 404: as plain text outside of the API, as a Status inside', async () => {
   const embedded = new Embedded()
   assert.deepEqual(await embedded.send('GET', '/nonsense'), { status: 404, body: '404 page not found\n' })
   assert.deepEqual(await embedded.send('GET', '/apis/nope/v1/things'), { status: 404, body: '404 page not found\n' })
@@ -34,7 +34,7 @@ test('what is nowhere served is not found: in plain text outside of the API, as 
   }
 })
 
-test('a method that a path does not have is not allowed', async () => {
+test('a method that a path does not support returns 405', async () => {
   const embedded = await Embedded.started()
   const requests = [
     ['PUT', path],
@@ -50,7 +50,7 @@ test('a method that a path does not have is not allowed', async () => {
   }
 })
 
-test('a patch of an unknown media type is refused', async () => {
+test('a patch of an unsupported media type is refused', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', path, endpoints('a'))
   assert.equal((await embedded.send('PATCH', `${path}/a`, {}, 'application/json')).status, 415)
@@ -60,7 +60,7 @@ test('a patch of an unknown media type is refused', async () => {
   )
 })
 
-test('a body that is no object is a bad request', async () => {
+test('a body of the wrong JSON type is a bad request', async () => {
   const embedded = await Embedded.started()
   for (const body of [undefined, null, [], 'text', 7])
     assert.equal((await embedded.send('POST', path, body)).status, 400)
@@ -73,7 +73,7 @@ test('a body that is no object is a bad request', async () => {
   }
 })
 
-test('what a path names and what the body names must be one', async () => {
+test('the name and namespace of the path and the body must match', async () => {
   const embedded = await Embedded.started()
   assert.equal((await embedded.send('PUT', `${path}/a`, endpoints('b'))).status, 400)
   assert.equal((await embedded.send('PUT', `${path}/a`, { subsets: [] })).status, 400)
@@ -82,13 +82,13 @@ test('what a path names and what the body names must be one', async () => {
   assert.equal((await embedded.send('PUT', `${path}/a`, elsewhere)).status, 400)
 })
 
-test('PUT answers 201 when it makes the object and 200 when it changes it', async () => {
+test('PUT returns 201 when it creates the object and 200 when it updates it', async () => {
   const embedded = await Embedded.started()
   assert.equal((await embedded.send('PUT', `${path}/a`, endpoints('a'))).status, 201)
   assert.equal((await embedded.send('PUT', `${path}/a`, endpoints('a'))).status, 200)
 })
 
-test('answers are frozen through and through, and bodies stay their owners’', async () => {
+test('response bodies are deeply frozen; request bodies stay mutable and are copied', async () => {
   const embedded = await Embedded.started()
   const mine = endpoints('a')
   const { body } = await embedded.send('POST', path, mine)
@@ -98,7 +98,7 @@ test('answers are frozen through and through, and bodies stay their owners’', 
   assert.equal((await embedded.send('GET', `${path}/a`)).body.subsets.length, 1)
 })
 
-test('a write has happened before its promise is awaited', async () => {
+test('a write takes effect before its promise is awaited', async () => {
   const embedded = await Embedded.started()
   const before = embedded.server.revision
   const answer = embedded.send('POST', path, endpoints('a'))
@@ -106,7 +106,7 @@ test('a write has happened before its promise is awaited', async () => {
   await answer
 })
 
-test('a dry run answers what would be and changes nothing', async () => {
+test('a dry run returns the result and changes nothing', async () => {
   const embedded = await Embedded.started()
   const { revision } = embedded.server
   const { status, body } = await embedded.send('POST', `${path}?dryRun=All`, endpoints('a'))
@@ -131,7 +131,7 @@ test('a dry run answers what would be and changes nothing', async () => {
   assert.equal((await embedded.send('GET', `${path}/a`)).body.metadata.labels, undefined)
 })
 
-test('an update that is only tried takes no address and no port', async () => {
+test('a dry-run update reserves no NodePort', async () => {
   const embedded = await Embedded.started()
   const services = '/api/v1/namespaces/default/services'
   const port = (nodePort?: number) => ({ ports: [{ port: 80, nodePort }], type: nodePort ? 'NodePort' : 'ClusterIP' })
@@ -142,7 +142,7 @@ test('an update that is only tried takes no address and no port', async () => {
   assert.equal((await embedded.send('POST', services, { metadata: { name: 'b' }, spec: port(30_080) })).status, 201)
 })
 
-test('deleting a collection deletes what the selector selects', async () => {
+test('deleting a collection deletes the objects that the label selector matches', async () => {
   const embedded = await Embedded.started()
   for (const name of ['a', 'b', 'c']) await embedded.send('POST', path, { metadata: { name, labels: { [name]: '' } } })
   const { body } = await embedded.send('DELETE', `${path}?labelSelector=!b`)
@@ -153,7 +153,7 @@ test('deleting a collection deletes what the selector selects', async () => {
   assert.equal((await embedded.send('GET', path)).body.items.length, 1)
 })
 
-test('a resourceVersion from the future is told to come back later', async () => {
+test('a read at a future resourceVersion returns 504 and retryAfterSeconds', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', path, endpoints('a'))
   for (const at of [`${path}/a`, path]) {
@@ -163,7 +163,7 @@ test('a resourceVersion from the future is told to come back later', async () =>
   }
 })
 
-test('without a field manager the user agent is the writer', async () => {
+test('a write without fieldManager records the user agent as manager; an apply without it is refused', async () => {
   const embedded = await Embedded.started()
   const { body } = await embedded.send('POST', path, endpoints('a'))
   assert.equal(body.metadata.managedFields[0].manager, 'tester')
@@ -178,7 +178,7 @@ test('a request with a signal that is aborted changes nothing', async () => {
   assert.equal(embedded.server.revision, revision)
 })
 
-test('the server tells what it serves', async () => {
+test('the server reports its version, API versions, groups and resources', async () => {
   const embedded = new Embedded()
   assert.match((await embedded.send('GET', '/version')).body.gitVersion, /^v1\.36\./)
   assert.deepEqual((await embedded.send('GET', '/api')).body.versions, ['v1'])
@@ -200,7 +200,7 @@ test('the server tells what it serves', async () => {
   assert.equal((await embedded.send('GET', '/apis/networking.k8s.io')).body.preferredVersion.version, 'v1')
 })
 
-test('readyz is ok while every check is, livez looks at ping alone', async () => {
+test('readyz fails when any check fails; livez depends on ping only', async () => {
   const embedded = new Embedded()
   assert.deepEqual(await embedded.send('GET', '/readyz'), { status: 200, body: 'ok' })
   embedded.server.health.set('etcd', false)
@@ -215,7 +215,7 @@ test('readyz is ok while every check is, livez looks at ping alone', async () =>
   assert.deepEqual(await embedded.send('GET', '/healthz'), { status: 200, body: 'ok' })
 })
 
-test('the same seed and the same requests give the same objects', async () => {
+test('the same seed and the same requests produce the same objects', async () => {
   const play = async () => {
     const embedded = await Embedded.started()
     for (const name of ['a', 'b']) {
@@ -230,7 +230,7 @@ test('the same seed and the same requests give the same objects', async () => {
   assert.equal(await play(), await play())
 })
 
-test('a body that nests without end is refused in one answer, however it is written', async () => {
+test('every kind of write refuses a body nested 20,000 levels deep', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', path, endpoints('a'))
   let deep: unknown = 1
@@ -274,7 +274,7 @@ test('a body that nests without end is refused in one answer, however it is writ
 
 const request = { method: 'GET', path: '/version', query: [], headers: {} } as const
 
-test('readiness tells each check by its name', async () => {
+test('the readiness probe reports each check by name', async () => {
   const { server } = new Embedded()
   const readiness = inProcessReadiness(server)
   const { signal } = new AbortController()
@@ -296,12 +296,12 @@ test('readiness tells each check by its name', async () => {
   assert.ok(answer.answered && answer.ready)
 })
 
-test('a probe with an aborted signal rejects with its reason', async () => {
+test('a probe with an aborted signal rejects with the abort reason', async () => {
   const readiness = inProcessReadiness(new Embedded().server)
   await assert.rejects(readiness.probe(AbortSignal.abort(new Error('enough'))), /enough/)
 })
 
-test('a closed transport reaches nobody; another of the same server does', async () => {
+test('a closed transport rejects requests; another transport of the same server still works', async () => {
   const { server } = new Embedded()
   const one = inProcessTransport(server)
   const two = inProcessTransport(server)

@@ -45,7 +45,7 @@ function applyMap(embedded: Embedded, manager: string, data: object, metadata: o
   return apply(embedded, manager, `${namespace}/configmaps/map`, object)
 }
 
-test('what is owned as a whole is emptied where an empty value or null is applied', async () => {
+test('applying an empty value or null clears an atomic field', async () => {
   const embedded = await Embedded.started()
   const ports = [{ port: 80 }]
   const full = { ports, selector: { app: 'web' }, externalIPs: ['192.0.2.1'], sessionAffinity: 'ClientIP' }
@@ -61,7 +61,7 @@ test('what is owned as a whole is emptied where an empty value or null is applie
   }
 })
 
-test('an applied null leaves what others have in a map or list', async () => {
+test('applying null to a map preserves the entries of other managers', async () => {
   const embedded = await Embedded.started()
   await applyMap(embedded, 'one', { a: '1' }, { labels: { a: '1' } })
   const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map', labels: null }, data: null }
@@ -69,7 +69,7 @@ test('an applied null leaves what others have in a map or list', async () => {
   assert.deepEqual([body.data, body.metadata.labels], [{ a: '1' }, { a: '1' }])
 })
 
-test('null is refused where the schema of a custom resource does not allow it, and stored where it does', async () => {
+test('applying null is refused unless the schema of the custom resource has nullable', async () => {
   const embedded = await withThings()
   const refused = async (spec: object): Promise<readonly (string | number)[]> => {
     const { status, body } = await applyThing(embedded, 'one', spec)
@@ -84,7 +84,7 @@ test('null is refused where the schema of a custom resource does not allow it, a
   assert.deepEqual(body.spec, { nullable: null })
 })
 
-test('a conflict comes before a container that would be left empty', async () => {
+test('a conflict is reported before the error for an emptied container', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'one', { inner: { a: '1' } })
   await applyThing(embedded, 'two', { nullable: { a: '1' } })
@@ -92,7 +92,7 @@ test('a conflict comes before a container that would be left empty', async () =>
   assert.equal(status, 409)
 })
 
-test('what replaces a value of another type belongs to who wrote it, and what was in that to nobody', async () => {
+test('a value that replaces one of another type belongs to its writer; the old fields lose their owners', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'one', { free: { x: { y: { z: '1' } } } })
   const write = async (manager: string, free: object): Promise<object> => {
@@ -106,7 +106,7 @@ test('what replaces a value of another type belongs to who wrote it, and what wa
   assert.deepEqual(await write('three', { x: { y: { z: '2' } } }), { three: { 'f:spec': { 'f:free': { 'f:x': x } } } })
 })
 
-test('who applies what is there already has changed nothing at any time', async () => {
+test('a manager gets a time in managedFields only when its apply changes the object', async () => {
   const embedded = await Embedded.started()
   const timesOf = ({ body }: Answer): readonly unknown[] =>
     body.metadata.managedFields.map(({ manager, time }: { manager: string; time?: string }) => [manager, time])
@@ -124,7 +124,7 @@ test('who applies what is there already has changed nothing at any time', async 
   ])
 })
 
-test('an annotation of kubectl apply that is applied says what is applied, also of a new object', async () => {
+test('applying a new object with the last-applied annotation sets the annotation to the applied configuration', async () => {
   const embedded = await Embedded.started()
   const lastApplied = 'kubectl.kubernetes.io/last-applied-configuration'
   const metadata = { annotations: { [lastApplied]: 'old' } }

@@ -21,21 +21,21 @@ async function applied(embedded: Embedded, manager: string, ...ports: readonly o
   return body.spec.ports
 }
 
-test('a port that is applied without its protocol is the TCP port that is there', async () => {
+test('a port applied without a protocol matches the existing TCP port', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', '/api/v1/namespaces/default/services', service({ name: 'a', port: 80 }))
   const ports = await applied(embedded, 'one', { name: 'a', port: 80 })
   assert.deepEqual(ports, [{ name: 'a', port: 80, protocol: 'TCP', targetPort: 80 }])
 })
 
-test('a port that is no longer applied goes with its defaults', async () => {
+test('a port that is no longer applied is removed together with its defaulted fields', async () => {
   const embedded = await Embedded.started()
   await applied(embedded, 'one', { name: 'a', port: 80 }, { name: 'b', port: 443 })
   const ports = await applied(embedded, 'one', { name: 'a', port: 80 })
   assert.deepEqual(ports, [{ name: 'a', port: 80, protocol: 'TCP', targetPort: 80 }])
 })
 
-test('the owners that an update gives are taken, [] and [{}] stand for none, and malformed ones are ignored', async () => {
+test('an update may replace managedFields; [] and [{}] clear them, and malformed entries are ignored', async () => {
   const embedded = await Embedded.started()
   await applied(embedded, 'one', { name: 'a', port: 80 })
   const owners = async (managedFields: unknown): Promise<readonly string[]> => {
@@ -54,7 +54,7 @@ test('the owners that an update gives are taken, [] and [{}] stand for none, and
   assert.deepEqual(await owners([{}]), [])
 })
 
-test('items that are the same are refused, each by its path and key', async () => {
+test('an apply with duplicate ports is refused; the error lists each path and key', async () => {
   const embedded = await Embedded.started()
   for (const [ports, list] of [
     [[{ port: 80 }, { port: 80, protocol: 'TCP' }], '.spec.ports: duplicate entries for key [port=80,protocol="TCP"]'],
@@ -81,7 +81,7 @@ function causesIn({ status, body }: Answer): readonly unknown[] {
   return [status, ...causes.map(({ field, message }) => `${field}: ${message}`)]
 }
 
-test('a headless Service keeps its address when it is no longer applied, and can lose its ports', async () => {
+test('a headless Service preserves clusterIP None when it is no longer applied, and may lose its ports', async () => {
   const embedded = await Embedded.started()
   await appliedSpec(embedded, { clusterIP: 'None', ports: [{ port: 80 }] })
   const { body } = await appliedSpec(embedded, { ports: [{ port: 80 }] })
@@ -90,13 +90,13 @@ test('a headless Service keeps its address when it is no longer applied, and can
   assert.deepEqual([spec.clusterIP, spec.ports], ['None', undefined])
 })
 
-test('a Service with an address cannot lose its ports', async () => {
+test('a Service with a ClusterIP cannot lose its ports', async () => {
   const embedded = await Embedded.started()
   await appliedSpec(embedded, { ports: [{ port: 80 }] })
   assert.deepEqual(causesIn(await appliedSpec(embedded, {})), [422, 'spec.ports: Required value'])
 })
 
-test('a strategic merge patch that retains only the ports preserves the address', async () => {
+test('a strategic merge patch with $retainKeys: ports preserves the ClusterIP', async () => {
   const embedded = await Embedded.started()
   await appliedSpec(embedded, { clusterIP: 'None', ports: [{ port: 80 }] })
   const patch = { spec: { $retainKeys: ['ports'] } }
@@ -104,7 +104,7 @@ test('a strategic merge patch that retains only the ports preserves the address'
   assert.deepEqual([status, body.spec.clusterIP], [200, 'None'])
 })
 
-test('what an address makes of the families is refused before the change of the address', async () => {
+test('giving a headless Service a ClusterIP fails on IP families or clusterIPs before the check for immutability', async () => {
   const embedded = await Embedded.started()
   await appliedSpec(embedded, { clusterIP: 'None', ports: [{ port: 80 }] })
   const merge = (spec: object): Promise<Answer> =>
@@ -124,14 +124,14 @@ test('what an address makes of the families is refused before the change of the 
   ])
 })
 
-test('the first address of a Service may not change', async () => {
+test('the first ClusterIP of a Service is immutable', async () => {
   const embedded = await Embedded.started()
   await appliedSpec(embedded, { ports: [{ port: 80 }] })
   const answer = await embedded.send('PATCH', path, { spec: { clusterIP: 'None' } }, 'application/merge-patch+json')
   assert.deepEqual(causesIn(answer), [422, 'spec.clusterIPs[0]: Invalid value: ["None"]: may not change once set'])
 })
 
-test('neither a Service of another name nor one with NodePorts can be headless', async () => {
+test('ExternalName and NodePort Services cannot be headless', async () => {
   const embedded = await Embedded.started()
   const refusal = async (spec: object): Promise<readonly unknown[]> => causesIn(await appliedSpec(embedded, spec))
   assert.deepEqual(await refusal({ type: 'ExternalName', clusterIP: 'None', externalName: 'a.example.com' }), [

@@ -72,7 +72,7 @@ function ownersIn({ body }: Answer): object {
   return Object.fromEntries(entries.map(({ manager, fieldsV1 }) => [manager, fieldsV1]))
 }
 
-test('an applied item is the one whose keys are those that the schema gives it', async () => {
+test('an applied list item matches the stored item by its keys, including a defaulted key', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'one', { spec: { list: [{ name: 'y' }] } })
   const answer = await applyThing(embedded, 'one', { spec: { list: [{ name: 'y' }] } })
@@ -84,7 +84,7 @@ test('an applied item is the one whose keys are those that the schema gives it',
 
 const all = { additional: { a: '1' }, usages: ['signing'], dnsNames: ['x'], duration: '1h' }
 
-test('what its only owner no longer applies goes, with the containers that held nothing else', async () => {
+test('a field that its only owner no longer applies is removed, with its emptied containers', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'one', { spec: { inner: { a: '1' } } })
   await applyThing(embedded, 'two', { spec: all })
@@ -92,7 +92,7 @@ test('what its only owner no longer applies goes, with the containers that held 
   assert.deepEqual(body.spec, { inner: { a: '1' } })
 })
 
-test('what another manager owns stays, and so does the container around it', async () => {
+test('a field that another manager owns stays when one owner drops it, with its container', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'one', { spec: { additional: { a: '1', b: '2' } } })
   await applyThing(embedded, 'two', { spec: { additional: { b: '2' } } })
@@ -100,7 +100,7 @@ test('what another manager owns stays, and so does the container around it', asy
   assert.deepEqual(answer.body.spec, { additional: { b: '2' }, duration: '1h' })
 })
 
-test('applied empty maps and lists release what was in them', async () => {
+test('applying empty maps and lists releases the former entries', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'one', { spec: { additional: { b: '2' } } })
   await applyThing(embedded, 'two', { spec: all })
@@ -112,7 +112,7 @@ test('applied empty maps and lists release what was in them', async () => {
   })
 })
 
-test('an object that is applied empty, and holds nothing else, is refused as null', async () => {
+test('applying an empty object over one that held only the own fields is refused as null', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'one', { spec: { inner: { a: '1' }, duration: '1h' } })
   const { status: code, body } = await applyThing(embedded, 'one', { spec: { inner: {}, duration: '1h' } })
@@ -126,7 +126,7 @@ test('an object that is applied empty, and holds nothing else, is refused as nul
   ])
 })
 
-test('the conditions of an owner go when it applies none, and the status with the last of them', async () => {
+test('applying no conditions removes those of this manager; the last removal also removes the status', async () => {
   const embedded = await withThings()
   await embedded.send('POST', things, { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'one' } })
   const conditionsOf = async (manager: string, ...types: readonly string[]): Promise<unknown> => {
@@ -139,7 +139,7 @@ test('the conditions of an owner go when it applies none, and the status with th
   assert.equal(await conditionsOf('a'), undefined)
 })
 
-test('maps in maps of any keys are owned beside what is in them', async () => {
+test('ownership of nested maps includes both each map and its entries', async () => {
   const embedded = await withThings()
   const content = { deep: { x: { a: '1' }, y: {} }, free: { m: { n: { o: 1 } }, l: [{ a: 1 }] } }
   const applied = await applyThing(embedded, 'one', { spec: content })
@@ -154,7 +154,7 @@ test('maps in maps of any keys are owned beside what is in them', async () => {
   })
 })
 
-test('an owner reference is owned as a whole, and a manager of nothing is none', async () => {
+test('an owner reference is owned as a whole; a manager that owns nothing leaves managedFields', async () => {
   const embedded = await Embedded.started()
   const uid = '00000000-0000-0000-0000-00000000000a'
   const ownerReferences = [{ apiVersion: 'v1', kind: 'ConfigMap', name: 'a', uid }]
@@ -168,12 +168,12 @@ test('an owner reference is owned as a whole, and a manager of nothing is none',
   assert.deepEqual(ownersIn({ status: 200, body }), { two: { 'f:data': { 'f:b': {} } } })
 })
 
-test('an applied empty map is owned', async () => {
+test('applying an empty map makes its manager the owner', async () => {
   const embedded = await Embedded.started()
   assert.deepEqual(ownersIn(await applyMap(embedded, 'one', {})), { one: { 'f:data': {} } })
 })
 
-test('what an object without owners consists of was there before the first apply', async () => {
+test('the first apply to an object without managedFields assigns its fields to before-first-apply', async () => {
   const embedded = await Embedded.started()
   await applyMap(embedded, 'one', { a: '1' })
   await embedded.send('PATCH', map, { metadata: { managedFields: [{}] } }, mergePatch)
@@ -183,7 +183,7 @@ test('what an object without owners consists of was there before the first apply
   })
 })
 
-test('items come in the order in which they are applied, others after those that they followed', async () => {
+test('merged list items follow the applied order; other items follow their predecessors', async () => {
   const embedded = await withThings()
   const list = (...names: readonly string[]): object => ({ spec: { list: names.map((name) => ({ name })) } })
   await applyThing(embedded, 'one', list('a', 'b', 'c', 'd'))
@@ -194,7 +194,7 @@ test('items come in the order in which they are applied, others after those that
   )
 })
 
-test('owners come in the order of upstream: who applies first, then by time and name', async () => {
+test('managedFields are sorted as upstream does: Apply entries first, then by time and name', async () => {
   const embedded = await Embedded.started()
   const update = (manager: string, data: object): Promise<Answer> =>
     embedded.send('PATCH', `${map}?fieldManager=${manager}`, { data }, mergePatch)
@@ -206,7 +206,7 @@ test('owners come in the order of upstream: who applies first, then by time and 
   assert.deepEqual(Object.keys(ownersIn(await applyMap(embedded, 'one', { b: '2' }))), ['two', 'one', 'd', 'a'])
 })
 
-test('conflicts with several managers are told by manager and path', async () => {
+test('a conflict with several managers lists the paths of each manager', async () => {
   const embedded = await Embedded.started()
   await applyMap(embedded, 'one', { a: '1' })
   await applyMap(embedded, 'two', { b: '1', c: '1' })
@@ -227,7 +227,7 @@ async function withAppliedMap(last: (object: object) => string = JSON.stringify)
   return embedded
 }
 
-test('kubectl takes over what kubectl apply has applied, and nobody else does', async () => {
+test('kubectl takes over the fields of client-side kubectl apply; another manager gets a conflict', async () => {
   const embedded = await withAppliedMap()
   assert.equal((await applyMap(embedded, 'other', { a: '5' })).status, 409)
   const { status: code, body } = await applyMap(embedded, 'kubectl', { b: '<2>', a: '5' })
@@ -239,7 +239,7 @@ test('kubectl takes over what kubectl apply has applied, and nobody else does', 
   )
 })
 
-test('what kubectl apply has not applied, or somebody has changed since, is a conflict', async () => {
+test('kubectl gets a conflict on fields that client-side apply did not set or that changed since', async () => {
   const embedded = await withAppliedMap()
   const other = await applyMap(embedded, 'kubectl', { a: '5', c: '4' })
   assert.deepEqual(
@@ -250,19 +250,19 @@ test('what kubectl apply has not applied, or somebody has changed since, is a co
   assert.equal((await applyMap(embedded, 'kubectl', { a: '5' })).status, 409)
 })
 
-test('an annotation that is no object of the version, or not there, takes no conflict away', async () => {
+test('an invalid or missing last-applied annotation does not prevent a conflict', async () => {
   for (const last of [() => 'nonsense', () => '{"apiVersion":"v2","data":{"a":"1"}}', () => '']) {
     assert.equal((await applyMap(await withAppliedMap(last), 'kubectl', { a: '5' })).status, 409)
   }
 })
 
-test('an annotation that would be too large goes', async () => {
+test('a last-applied annotation that would be too large is removed', async () => {
   const embedded = await withAppliedMap()
   const { body } = await applyMap(embedded, 'kubectl', { large: 'x'.repeat(256 * 1024) })
   assert.equal(body.metadata.annotations?.[lastApplied], undefined)
 })
 
-test('what is applied names the object of the URL, and no uid of one that is not there', async () => {
+test('apply requires the name and namespace of the URL, and refuses a uid that does not match', async () => {
   const embedded = await Embedded.started()
   const uid = '00000000-0000-0000-0000-000000000000'
   const refusal = async (metadata: object): Promise<readonly unknown[]> => {

@@ -8,7 +8,7 @@ const schema = kindSchema({
   spec: object({ count: integer, port: integerOrString, at: microTime, items: list(object({ name: string })) }),
 })
 
-test('null, undefined, and what is empty where Go leaves out what is empty, are left out', () => {
+test('decode drops null, undefined, and the empty values that Go omits', () => {
   const given = {
     metadata: { name: 'a', namespace: '', labels: {}, finalizers: [], annotations: null },
     spec: { count: 0, items: [], more: undefined },
@@ -17,7 +17,7 @@ test('null, undefined, and what is empty where Go leaves out what is empty, are 
   assert.deepEqual(decode(given, schema), { metadata: { name: 'a' }, spec: { count: 0 }, extra: { kept: [] } })
 })
 
-test('a copy is frozen, and a copy of a copy is the same', () => {
+test('decode freezes its copy and reuses parts that are already decoded', () => {
   const given = { metadata: { name: 'a' }, spec: { items: [{ name: 'x' }] }, extra: { deep: [1, { er: true }] } }
   const copy = decode(given, schema) as typeof given
   assert.deepEqual(copy, given)
@@ -28,19 +28,19 @@ test('a copy is frozen, and a copy of a copy is the same', () => {
   assert.equal(changed.extra, copy.extra)
 })
 
-test('what was decoded by one schema is looked at again for another', () => {
+test('an object decoded with one schema is validated again with another', () => {
   const loose = decode({ spec: { count: 'many' } }, undefined)
   assert.throws(() => decode(loose, schema), GoTypeError)
 })
 
-test('a member called __proto__ is a member', () => {
+test('a field named __proto__ is an ordinary field', () => {
   const copy = decode(JSON.parse('{"extra":{"__proto__":{"polluted":true}}}'), schema) as { extra: object }
   assert.deepEqual(Object.keys(copy.extra), ['__proto__'])
   assert.equal('polluted' in {}, false)
   assert.equal('polluted' in copy.extra, false)
 })
 
-test('a member called __proto__ is missing where there is none', () => {
+test('equalJson distinguishes an object with a __proto__ field from one without', () => {
   const polluted = JSON.parse('{"__proto__":{}}')
   for (const other of [{}, { a: 1 }, { a: {} }]) {
     assert.deepEqual([equalJson(polluted, other), equalJson(other, polluted)], [false, false], JSON.stringify(other))
@@ -65,7 +65,7 @@ const wrong: readonly unknown[] = [
 ]
 
 for (const value of wrong) {
-  test(`${JSON.stringify(value)} is of the wrong type`, () => {
+  test(`decode rejects ${JSON.stringify(value)} as of the wrong type`, () => {
     assert.throws(() => decode(value, schema), GoTypeError)
   })
 }

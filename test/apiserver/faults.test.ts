@@ -50,12 +50,12 @@ function follow(api: KubeApi, signal: AbortSignal, resourceVersion = '0') {
   return { told, outcome }
 }
 
-test('without rules everything gets through', async () => {
+test('without rules requests pass through', async () => {
   const { api } = await faulty()
   assert.equal((await api.get(endpoints, ref)).metadata?.name, 'a')
 })
 
-test('a refusal answers at once, and the server hears nothing', async () => {
+test('a refused request fails at once and does not reach the server', async () => {
   const { api, embedded, time } = await faulty({ fault: { type: 'refuse' }, methods: ['DELETE'] })
   const outcome = outcomeOf(api.delete(endpoints, ref))
   await time.advance(0)
@@ -63,7 +63,7 @@ test('a refusal answers at once, and the server hears nothing', async () => {
   assert.equal((await embedded.api.get(endpoints, ref)).metadata?.name, 'a')
 })
 
-test('a rule that is removed or used up is forgotten', { timeout: 60_000 }, async () => {
+test('a removed or used-up rule is garbage-collected', { timeout: 60_000 }, async () => {
   const { faults, api } = await faulty()
   const add = (remove: boolean): WeakRef<FaultRule> => {
     const rule: FaultRule = { fault: { type: 'refuse' }, times: 1 }
@@ -82,7 +82,7 @@ test('a rule that is removed or used up is forgotten', { timeout: 60_000 }, asyn
   )
 })
 
-test('a lost request times out and was not done, a lost answer times out and was', async () => {
+test('both a lost request and a lost answer time out; only the lost answer executes the request', async () => {
   for (const lost of ['request', 'answer'] as const) {
     const { api, embedded, time } = await faulty({ fault: { type: 'drop', lost } })
     const outcome = outcomeOf(api.delete(endpoints, ref))
@@ -96,7 +96,7 @@ test('a lost request times out and was not done, a lost answer times out and was
   }
 })
 
-test('a lost request can be given up by the signal', async () => {
+test('the abort signal cancels a lost request', async () => {
   const { api, time } = await faulty({ fault: { type: 'drop', lost: 'request' } })
   const controller = new AbortController()
   const outcome = outcomeOf(api.get(endpoints, ref, { signal: controller.signal }))
@@ -107,7 +107,7 @@ test('a lost request can be given up by the signal', async () => {
   assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
 })
 
-test('a delay takes its time, and more than the timeout allows is a timeout', async () => {
+test('a delayed request succeeds after its delay; a delay beyond the timeout fails with Timeout', async () => {
   const { api, time, faults } = await faulty({ fault: { type: 'delay', ms: 300 } })
   const outcome = outcomeOf(api.get(endpoints, ref))
   await time.advance(299)
@@ -120,7 +120,7 @@ test('a delay takes its time, and more than the timeout allows is a timeout', as
   assert.equal(late.code, 'Timeout')
 })
 
-test('a status is answered in place of the server', async () => {
+test('a status fault answers in place of the server', async () => {
   const codes = {
     429: 'TooManyRequests',
     500: 'ServerError',
@@ -136,14 +136,14 @@ test('a status is answered in place of the server', async () => {
   }
 })
 
-test('a 429 says when to come back', async () => {
+test('a 429 fault sends retry-after', async () => {
   const { transport } = await faulty({ fault: { type: 'status', status: 429, retryAfterSeconds: 7 } })
   const request = { method: 'GET', path: '/api/v1/endpoints', query: [], headers: {} } as const
   const response = await transport.send(request, new AbortController().signal)
   assert.equal(response.headers['retry-after'], '7')
 })
 
-test('garbage cannot be read', async () => {
+test('a garbage answer fails with BadResponse', async () => {
   const { api, time } = await faulty({ fault: { type: 'garbage' } })
   const outcomes = [
     outcomeOf(api.get(endpoints, ref)),
@@ -157,7 +157,7 @@ test('garbage cannot be read', async () => {
   )
 })
 
-test('a rule is about methods, paths and streams, as often and as likely as it says', async () => {
+test('a rule applies by method, path prefix, stream, count and probability', async () => {
   const { api, time, faults } = await faulty()
   const fault = { type: 'refuse' } as const
   const codeOfGet = async () => {
@@ -181,7 +181,7 @@ test('a rule is about methods, paths and streams, as often and as likely as it s
   assert.equal(await codeOfGet(), 'ok')
 })
 
-test('a stream breaks, ends or falls silent after as many events as the rule says', async () => {
+test('a stream breaks, ends or stalls after the number of events in the rule', async () => {
   for (const [type, code] of [
     ['cut', 'Unreachable'],
     ['end', 'ok'],
@@ -202,7 +202,7 @@ test('a stream breaks, ends or falls silent after as many events as the rule say
   }
 })
 
-test('a change is lost, also on a stream that was open before, and later changes come', async () => {
+test('a lose rule drops one change, even on a stream already open; later changes arrive', async () => {
   const { api, embedded, faults, time } = await faulty()
   const controller = new AbortController()
   const { told, outcome } = follow(api, controller.signal)
@@ -216,7 +216,7 @@ test('a change is lost, also on a stream that was open before, and later changes
   await time.advance(0)
 })
 
-test('the events of a stream are delayed in their order', async () => {
+test('a delay rule delays each event of a stream and preserves their order', async () => {
   const { api, embedded, time } = await faulty({ fault: { type: 'delay', ms: 100 } })
   const controller = new AbortController()
   const { told } = follow(api, controller.signal)
@@ -229,7 +229,7 @@ test('the events of a stream are delayed in their order', async () => {
   await time.advance(0)
 })
 
-test('in a partition nothing is refused and nothing arrives; what was not given up arrives when it heals', async () => {
+test('in a partition requests hang; those not yet timed out, and watch events, arrive when it heals', async () => {
   const { api, embedded, faults, time } = await faulty()
   const controller = new AbortController()
   const { told, outcome } = follow(api, controller.signal)
@@ -250,7 +250,7 @@ test('in a partition nothing is refused and nothing arrives; what was not given 
   assert.equal(outcome.code, 'ok')
 })
 
-test('a reset breaks every open stream, and only those', async () => {
+test('resetStreams breaks every open stream; later requests succeed', async () => {
   const { api, faults, time } = await faulty()
   const controller = new AbortController()
   const one = follow(api, controller.signal)
@@ -263,7 +263,7 @@ test('a reset breaks every open stream, and only those', async () => {
   assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
 })
 
-test('an answer that a partition catches on its way is held back', async () => {
+test('a partition holds back the answer to a request already under way', async () => {
   const { embedded, time, transport: slow, faults } = await faulty({ fault: { type: 'delay', ms: 100 } })
   const transport = faultyTransport(slow, { clock: embedded.clock, random: seededRandom(1, 'outer') })
   const request = { method: 'GET', path: '/version', query: [], headers: {} } as const
@@ -298,7 +298,7 @@ test('a stream whose signal is aborted ends without an error', async () => {
   assert.equal(outcome.code, 'ok')
 })
 
-test('a rule that could never apply is refused when it is added', () => {
+test('adding a rule that could never apply throws TypeError', () => {
   const { faults } = faultyTransport({} as never, { clock: new VirtualClock().view(), random: { next: () => 0 } })
   const refused = (rule: object, message: RegExp): void =>
     assert.throws(() => faults.add(rule as never), { name: 'TypeError', message })

@@ -6,6 +6,6 @@ import { surviveFuzzedRequests } from './fuzzed-requests.ts'
 
 const count = inUnitOrFloor(500, 2000)
 
-test(`${count} fuzzed requests break nothing`, async (t) => {
+test(`${count} fuzzed requests cause no unexpected server errors`, async (t) => {
   await surviveFuzzedRequests(t, { seed: 1, count })
 })

@@ -25,7 +25,7 @@ function answered(
   return embedded.server.handle({ method, path, query: [], headers, body }, new AbortController().signal)
 }
 
-test('a deletion is answered with a Status, or of a Service with what is gone; with the object while a finalizer keeps it', async () => {
+test('a deletion returns a Status; for a Service, the Service; with a finalizer, the remaining object', async () => {
   const embedded = await started()
   await embedded.send('POST', maps, map)
   await embedded.send('POST', maps, { metadata: { name: 'kept', finalizers: ['example.com/hold'] } })
@@ -37,7 +37,7 @@ test('a deletion is answered with a Status, or of a Service with what is gone; w
   )
 })
 
-test('the Status of a deletion stays one for whoever asks for a Table', async () => {
+test('a client that accepts Tables receives the Status of a deletion unchanged', async () => {
   const embedded = await started()
   await embedded.send('POST', maps, map)
   const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io'
@@ -54,14 +54,14 @@ test('a subresource cannot be deleted, and its object stays', async () => {
   assert.equal((await embedded.send('GET', `${services}/web`)).status, 200)
 })
 
-test('a status that is written for a Service that is not there makes none', async () => {
+test('writing the status of a missing Service returns 404 and creates nothing', async () => {
   const embedded = await started()
   assert.equal((await embedded.send('PUT', `${services}/web/status`, service)).status, 404)
   assert.equal((await embedded.send('GET', `${services}/web`)).status, 404)
   assert.equal((await embedded.send('PUT', `${services}/web`, service)).status, 201)
 })
 
-test('a Service is created, replaced and patched with warnings about it, and read without', async () => {
+test('creating or replacing a Service returns its warning; reading it returns none', async () => {
   const embedded = await started()
   const body = { ...service, spec: { ...service.spec, externalName: 'example.com' } }
   const warned = async (method: ApiRequest['method'], path: string): Promise<string | undefined> => {
@@ -74,7 +74,7 @@ test('a Service is created, replaced and patched with warnings about it, and rea
   assert.equal(await warned('GET', `${services}/web`), undefined)
 })
 
-test('a warning of 4,096 characters is sent whole, a longer one is cut', async () => {
+test('a warning of 4,096 characters is sent whole; a longer one is truncated to 256', async () => {
   const embedded = await started({ fieldValidation: 'Warn' })
   const around = 'unknown field ""'.length
   for (const [name, sent] of [
@@ -89,7 +89,7 @@ test('a warning of 4,096 characters is sent whole, a longer one is cut', async (
   }
 })
 
-test('the warnings about one request are not told with the answer to the next', async () => {
+test('the warning about one request does not appear in the next response', async () => {
   const embedded = await started({ fieldValidation: 'Warn' })
   const unknown = await answered(embedded, 'POST', maps, { body: { ...map, dta: {} } })
   assert.equal(unknown.headers.warning, '299 - "unknown field \\"dta\\""')

@@ -61,7 +61,7 @@ const applied: readonly (readonly [body: unknown, type: string])[] = [
   ['null', '/, Kind='],
 ]
 
-test('bodies of wrong types, depths and sizes are refused, and nothing that is stored breaks a list', async (t) => {
+test('bodies of wrong types, depths or sizes get the expected statuses, and no stored object breaks a list', async (t) => {
   const logger = memoryLogger()
   const server = await startApiServer({ logger })
   t.after(() => server.close())

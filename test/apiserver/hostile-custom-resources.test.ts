@@ -31,7 +31,7 @@ const fooOf = (name: string, length: number) => ({
 const anything = { 'x-kubernetes-preserve-unknown-fields': true }
 
 for (const items of [[{ metadata: { name: 'forged', namespace: 'kube-system' } }], [{ x: 1 }], [null], 'text', 5, {}]) {
-  test(`a custom resource with items ${JSON.stringify(items)} is shown as one object`, async () => {
+  test(`a custom resource with items ${JSON.stringify(items)} is served as one object, not as a list`, async () => {
     const embedded = await withFoos({ items: anything })
     const inForm = async (method: ApiRequest['method'], path: string, form: string, body?: object) => {
       const headers = { accept: `application/json;as=${form};v=v1;g=meta.k8s.io`, 'content-type': 'application/json' }
@@ -55,7 +55,7 @@ for (const items of [[{ metadata: { name: 'forged', namespace: 'kube-system' } }
   })
 }
 
-test('defaults make no more of a short object than a body may have', async () => {
+test('schema defaults cannot enlarge an object beyond the size limit of a body', async () => {
   const names = Array.from({ length: 1000 }, (_, index) => `p${index}`)
   const properties = Object.fromEntries(names.map((name) => [name, { type: 'string', default: 'x' }]))
   const embedded = await withFoos({ list: { type: 'array', items: { type: 'object', properties } } })
@@ -69,7 +69,7 @@ test('defaults make no more of a short object than a body may have', async () =>
   assert.equal((await embedded.send('GET', foos)).body.items.length, 1)
 })
 
-test('a field may be named like what every object inherits in JavaScript, and has its default', async () => {
+test('a field named like a property of Object.prototype gets its default', async () => {
   const text = { type: 'string', default: 'x' }
   const embedded = await withFoos({
     constructor: text,
@@ -86,7 +86,7 @@ test('a field may be named like what every object inherits in JavaScript, and ha
   assert.deepEqual([status, given, own, inner], [201, 'x', 'own', { valueOf: 'x' }])
 })
 
-test('a default within a default counts too', async () => {
+test('nested defaults count towards the size limit of an object', async () => {
   const leaf = { type: 'string', default: 'x'.repeat(100_000) }
   const middle = { type: 'object', default: {}, properties: { leaf } }
   const embedded = await withFoos({
@@ -96,7 +96,7 @@ test('a default within a default counts too', async () => {
   assert.equal((await embedded.send('POST', foos, fooOf('large', 16))).status, 413)
 })
 
-test('patches enlarge an object up to a limit', { timeout: 60_000 }, async () => {
+test('patches can enlarge an object up to a size limit only', { timeout: 60_000 }, async () => {
   const embedded = await withFoos({ map: anything })
   assert.equal((await embedded.send('POST', foos, { ...foo, metadata: { name: 'a' } })).status, 201)
   const value = 'x'.repeat(3_000_000)
@@ -109,13 +109,15 @@ test('patches enlarge an object up to a limit', { timeout: 60_000 }, async () =>
   assert.deepEqual(Object.keys((await embedded.send('GET', `${foos}/a`)).body.map), ['k0', 'k1', 'k2', 'k3', 'k4'])
 })
 
-test('a character that is six in JSON counts as six', { timeout: 60_000 }, async () => {
+test('a character that JSON escapes as six characters counts as six towards the size limit', {
+  timeout: 60_000,
+}, async () => {
   const embedded = await withFoos({ map: anything })
   const map = { a: '\0'.repeat(2_900_000) }
   assert.equal((await embedded.send('POST', foos, { ...foo, metadata: { name: 'a' }, map })).status, 413)
 })
 
-test('a schema is read once, however many items an object has', () => {
+test('the schema of list items is read once for 1,000 items', () => {
   let reads = 0
   const items = {
     type: 'object',
@@ -135,7 +137,7 @@ test('a schema is read once, however many items an object has', () => {
   assert.equal(reads - before, 1)
 })
 
-test('versions of the same name are refused once, however many there are', { timeout: 60_000 }, async () => {
+test('8,000 versions with the same name cause a single error about unique names', { timeout: 60_000 }, async () => {
   const embedded = await Embedded.started([])
   const versions = Array.from({ length: 8000 }, () => ({ name: 'v1' }))
   const spec = { group: 'example.com', scope: 'Namespaced', names: { plural: 'foos', kind: 'Foo' }, versions }
@@ -148,7 +150,7 @@ test('versions of the same name are refused once, however many there are', { tim
   assert.ok(length < 500_000, `${length} characters`)
 })
 
-test('unknown fields at long paths make no long refusal', { timeout: 60_000 }, async () => {
+test('unknown fields at long paths do not make the error message long', { timeout: 60_000 }, async () => {
   const embedded = await withFoos({ map: { type: 'object', additionalProperties: { type: 'object', properties: {} } } })
   const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`u${index}`, 1]))
   const foo = {
@@ -172,7 +174,7 @@ test('unknown fields at long paths make no long refusal', { timeout: 60_000 }, a
   }
 })
 
-test('an applied object whose name is no text is refused for the fields that it may not have', async () => {
+test('an apply whose name is not a string is refused for its undeclared field', async () => {
   const embedded = await withFoos({})
   const foo = { apiVersion: 'example.com/v1', kind: 'Foo', metadata: { name: { toString: 1 }, namespace: 5 }, x: 1 }
   const { status, body } = await embedded.send('PATCH', `${foos}/a?fieldManager=m`, foo, 'application/apply-patch+yaml')
@@ -183,7 +185,7 @@ test('an applied object whose name is no text is refused for the fields that it 
   )
 })
 
-test('a field that cannot become text neither fails writes nor hides them from watches', async () => {
+test('an object in a selectable or printed field breaks neither writes nor watches nor Tables', async () => {
   const additionalPrinterColumns = [{ name: 'Ready', type: 'string', jsonPath: '.list[?(@.type=="Ready")].status' }]
   const more = { selectableFields: [{ jsonPath: '.color' }], additionalPrinterColumns }
   const embedded = await withFoos({ color: anything, list: anything }, more)
@@ -204,7 +206,7 @@ test('a field that cannot become text neither fails writes nor hides them from w
   assert.equal((await embedded.server.handle({ method: 'GET', path: foos, query: [], headers }, signal)).status, 200)
 })
 
-test('a null item of a list that its keys identify is stored like any other value', async () => {
+test('a null item of a keyed list is stored unchanged', async () => {
   const keys = { 'x-kubernetes-list-type': 'map', 'x-kubernetes-list-map-keys': ['name'] }
   const embedded = await withFoos({ list: { type: 'array', items: {}, ...keys } })
   const { status, body } = await embedded.send('POST', foos, { ...foo, metadata: { name: 'mine' }, list: [null] })

@@ -101,7 +101,7 @@ const definition = {
   },
 }
 
-test('a long list is sent in parts, which are together what is sent at once', async (t) => {
+test('a long list sent in chunks equals the list sent at once', async (t) => {
   const objects = Array.from({ length: 250 }, (_, index) => {
     const metadata = { name: `map-${index}`, namespace: 'default' }
     return { apiVersion: 'example.com/v1', kind: 'Widget', metadata, data: { key: '[é,]' } }
@@ -132,7 +132,7 @@ test('a long list is sent in parts, which are together what is sent at once', as
   assert.deepEqual(body, isDeepStrictEqual(body, before) ? before : await wholeTable())
 })
 
-test('a body in protobuf is stored as its JSON is, one that is broken is refused, and the answer is JSON', async (t) => {
+test('a protobuf body is stored like its JSON, a truncated one is refused, and the response is JSON', async (t) => {
   const server = await started(t)
   const headers = {
     'content-type': 'application/vnd.kubernetes.protobuf',
@@ -151,7 +151,7 @@ test('a body in protobuf is stored as its JSON is, one that is broken is refused
   assert.equal(patched.status, 415)
 })
 
-test('a field that a kind does not have is dropped with a warning, or refused', async (t) => {
+test('an unknown field is dropped with a warning, refused if Strict, or ignored if Ignore', async (t) => {
   const server = await started(t)
   const body = JSON.stringify({ metadata: { name: 'one', lables: {} }, data: { a: '1' }, dta: {} })
   const created = await send(server, maps, { method: 'POST', headers: json, body })
@@ -165,7 +165,7 @@ test('a field that a kind does not have is dropped with a warning, or refused', 
   assert.deepEqual([ignored.status, ignored.headers.warning], [200, undefined])
 })
 
-test('objects are served to who has the token; health and version to everybody', async (t) => {
+test('objects require the token; health endpoints and the version do not', async (t) => {
   const server = await started(t)
   const created = await send(server, maps, { method: 'POST', headers: json, body: configMap('one') })
   assert.equal(created.status, 201)
@@ -183,7 +183,7 @@ test('objects are served to who has the token; health and version to everybody',
   }
 })
 
-test('a defect of the server is a 500 that the log explains, and the server goes on', async (t) => {
+test('an internal error returns 500 and is logged, and the server continues', async (t) => {
   const logger = memoryLogger()
   const server = await served(t, { send: () => Promise.reject(new TypeError('a defect')), logger })
   for (let i = 0; i < 2; i++) {
@@ -193,7 +193,7 @@ test('a defect of the server is a 500 that the log explains, and the server goes
   assert.equal(logger.lines.filter(({ level }) => level === 'error').length, 2)
 })
 
-test('bodies are JSON or YAML of at most 3 MiB', async (t) => {
+test('a body must be valid JSON or YAML within the size limits', async (t) => {
   const server = await started(t)
   const post = (body: string, contentType = 'application/json'): Promise<Answer> =>
     send(server, maps, { method: 'POST', headers: { 'content-type': contentType }, body })
@@ -208,7 +208,7 @@ test('bodies are JSON or YAML of at most 3 MiB', async (t) => {
   assert.equal((await post(bomb, 'application/yaml')).status, 400)
 })
 
-test('a body without a length is cut off at 3 MiB, with an answer', async (t) => {
+test('a chunked body of over 3 MiB returns 413 and closes the connection', async (t) => {
   const server = await started(t)
   const outgoing = request(`${server.url}${maps}`, {
     method: 'POST',
@@ -226,7 +226,7 @@ test('a body without a length is cut off at 3 MiB, with an answer', async (t) =>
   outgoing.destroy()
 })
 
-test('answers are JSON: a client that only reads protobuf gets 406', async (t) => {
+test('a client that accepts only protobuf gets 406; other clients get JSON', async (t) => {
   const server = await started(t)
   const accepting = async (accept: string): Promise<number | undefined> =>
     (await send(server, maps, { headers: { accept } })).status
@@ -235,7 +235,7 @@ test('answers are JSON: a client that only reads protobuf gets 406', async (t) =
   assert.equal(await accepting('*/*'), 200)
 })
 
-test('HEAD is answered as GET, without the body, but not by built-in kinds and discovery', async (t) => {
+test('HEAD returns the status of GET without a body; built-in kinds and discovery refuse HEAD', async (t) => {
   const server = await started(t)
   for (const [path, expected] of [
     ['/readyz', 200],
@@ -252,7 +252,7 @@ test('HEAD is answered as GET, without the body, but not by built-in kinds and d
   }
 })
 
-test('kubectl finds an OpenAPI v2 document in protobuf, which knows no kind', async (t) => {
+test('/openapi/v2 serves kubectl a protobuf document without definitions', async (t) => {
   const server = await started(t)
   const type = 'application/com.github.proto-openapi.spec.v2'
   const accept = `${type}@v1.0+protobuf`
@@ -263,7 +263,7 @@ test('kubectl finds an OpenAPI v2 document in protobuf, which knows no kind', as
   assert.equal((await send(server, '/openapi/v2', { headers: { accept: 'text/csv' } })).status, 406)
 })
 
-test('a body without a type is JSON, one in YAML may be in flow style, and a slash at the end is none', async (t) => {
+test('a body without a content type is JSON, YAML may be in flow style, and API paths may end with slashes', async (t) => {
   const server = await started(t)
   const post = { method: 'POST', body: configMap('untyped') }
   assert.equal((await send(server, `${maps}/`, { ...post, headers: { 'content-type': '' } })).status, 201)
@@ -278,7 +278,7 @@ test('a body without a type is JSON, one in YAML may be in flow style, and a sla
   assert.equal(await apply('{"apiVersion": "v1'), 400)
 })
 
-test('a watch is one line per event, also for a text with U+2028, and ends cleanly when the server closes', async (t) => {
+test('a watch sends one line per event, escapes U+2028, and ends cleanly when the server closes', async (t) => {
   const server = await started(t)
   const response = await open(server, `${maps}?watch=true`)
   const lines: string[] = []
@@ -297,7 +297,7 @@ test('a watch is one line per event, also for a text with U+2028, and ends clean
   await assert.rejects(open(server, maps), /ECONNREFUSED|socket hang up|ECONNRESET/)
 })
 
-test('a watch of a client that has gone is forgotten', async (t) => {
+test('a watch frees its slot when its client disconnects', async (t) => {
   const watches = 20
   const server = await started(t, { limits: { watches } })
   for (let i = 0; i < watches; i++) {
@@ -318,7 +318,7 @@ test('a watch of a client that has gone is forgotten', async (t) => {
   assert.equal(status, 201)
 })
 
-test('beyond its limit of watches a client gets 429, and one that ends makes room', async (t) => {
+test('a watch over the limit gets 429; ending a watch makes room for another', async (t) => {
   const server = await started(t, { limits: { watches: 3 } })
   const responses = await Promise.all(['a', 'b', 'c'].map(() => open(server, `${maps}?watch=true`)))
   assert.ok(responses.every(({ statusCode }) => statusCode === 200))
@@ -333,7 +333,7 @@ test('beyond its limit of watches a client gets 429, and one that ends makes roo
   for (const response of responses) response.destroy()
 })
 
-test('a watch that is refused because there are too many is ended', async (t) => {
+test('the server closes the stream of a watch that it refuses for too many watches', async (t) => {
   let ended = 0
   const watch = {
     next: () => new Promise<never>(() => {}),
@@ -345,7 +345,7 @@ test('a watch that is refused because there are too many is ended', async (t) =>
   assert.deepEqual([(await send(server, '/any?watch=true')).status, ended], [429, 1])
 })
 
-test('beyond its limit of requests at once a client gets 429', async (t) => {
+test('a request over the limit of concurrent requests gets 429', async (t) => {
   const server = await started(t, { limits: { requests: 1 } })
   const slow = request(`${server.url}${maps}`, {
     method: 'POST',
@@ -366,7 +366,7 @@ test('beyond its limit of requests at once a client gets 429', async (t) => {
   while ((await send(server, maps)).status !== 200);
 })
 
-test('a client that takes nothing of its watch is cut off', async (t) => {
+test('a client that does not read its watch is disconnected', async (t) => {
   const server = await started(t, { limits: { answerMs: 200 } })
   const response = await open(server, `${maps}?watch=true`)
   const broken = assert.rejects(once(response.pause(), 'close'), /aborted/)
@@ -382,7 +382,7 @@ test('a client that takes nothing of its watch is cut off', async (t) => {
   await broken
 })
 
-test('what no client would send is refused, and the server goes on', async (t) => {
+test('malformed paths, unknown methods and plain HTTP are refused, and the server continues', async (t) => {
   const server = await started(t)
   const paths = [
     '/api/v1/namespaces/%zz/configmaps',
@@ -406,7 +406,7 @@ test('what no client would send is refused, and the server goes on', async (t) =
   assert.equal((await send(server, maps)).status, 200)
 })
 
-test('faults are seen by clients: a refusal, and a cut connection', async (t) => {
+test('clients observe injected faults: a 503 status and a broken connection', async (t) => {
   const server = await started(t)
   const undo = server.faults.add({ fault: { type: 'status', status: 503 } })
   assert.equal((await send(server, maps)).status, 503)
@@ -417,7 +417,7 @@ test('faults are seen by clients: a refusal, and a cut connection', async (t) =>
   assert.equal((await send(server, maps)).status, 200)
 })
 
-test('objects exist from the start; a refused one is an error that names it', async (t) => {
+test('objects given at the start exist; a refused one rejects the start with an error that names it', async (t) => {
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'blue' } }
   const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'one', namespace: 'blue' } }
   const server = await started(t, { objects: [namespace, object] })
@@ -432,7 +432,7 @@ test('objects exist from the start; a refused one is an error that names it', as
   )
 })
 
-test('a server on all addresses is reached by a name that its certificate has', async (t) => {
+test('a server on 0.0.0.0 has a localhost URL, which its certificate covers', async (t) => {
   const server = await started(t, { host: '0.0.0.0' })
   assert.match(server.url, /^https:\/\/localhost:\d+$/)
   assert.match(server.kubeconfig, /server: https:\/\/localhost:/)
@@ -442,7 +442,7 @@ test('a server on all addresses is reached by a name that its certificate has', 
 const blue = { apiVersion: 'v1', kind: 'ConfigMap', namespace: 'default', name: 'blue' }
 type Data = { readonly data?: Readonly<Record<string, string>> }
 
-test('a wait ends with the first state that meets the condition, whether it is there already or comes', async (t) => {
+test('waitFor resolves with the first state that meets the condition, whether present or future', async (t) => {
   const server = await started(t)
   const post = (name: string): Promise<Answer> =>
     send(server, maps, { method: 'POST', headers: json, body: configMap(name, { size: '1' }) })
@@ -467,7 +467,7 @@ test('a wait ends with the first state that meets the condition, whether it is t
   assert.equal(await deleted, undefined)
 })
 
-test('a wait misses nothing when the history is compacted, and faults between clients and the server do not end it', async (t) => {
+test('waitFor misses no state after compaction, and injected faults do not end it', async (t) => {
   const server = await started(t, { historyLimit: 2 })
   server.faults.add({ fault: { type: 'refuse' }, methods: ['GET'] })
   const first = server.waitFor<Data>(blue, (object) => object?.data?.size === '9')
@@ -487,7 +487,7 @@ test('a wait misses nothing when the history is compacted, and faults between cl
   assert.deepEqual([(await first)?.data, (await second)?.data], [{ size: '9' }, { size: '9' }])
 })
 
-test('a wait that ends without its condition says why', async (t) => {
+test('waitFor rejects with the reason when it ends before its condition holds', async (t) => {
   const server = await started(t)
   await assert.rejects(server.waitFor(blue, undefined, { timeoutMs: 10 }), {
     code: 'ConditionNotMet',
@@ -515,7 +515,7 @@ test('a wait that ends without its condition says why', async (t) => {
   await assert.rejects(server.waitFor(blue), /the API server is closing/)
 })
 
-test('client-node works with the kubeconfig', async (t) => {
+test('@kubernetes/client-node works with the kubeconfig', async (t) => {
   await using server = await startApiServer()
   const config = new KubeConfig()
   config.loadFromString(server.kubeconfig)

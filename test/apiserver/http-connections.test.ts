@@ -30,7 +30,7 @@ async function received(socket: TLSSocket): Promise<string> {
   return text
 }
 
-test('a client that sends the next request before its answer is cut off, and takes no room for good', async (t) => {
+test('a client that pipelines requests is disconnected; another client is served afterwards', async (t) => {
   const server = await started(t, { limits: { requests: 5, watches: 5, answerMs: 200 } })
   for (const first of ['/api/v1/namespaces?watch=true', '/readyz']) {
     const socket = await connected(t, server)
@@ -56,7 +56,7 @@ test('requests of one connection are answered one after the other', async (t) =>
   }
 })
 
-test('a client that never begins its TLS handshake does not keep the server from closing', async (t) => {
+test('a client that never begins its TLS handshake does not prevent the server from closing', async (t) => {
   // No limit of the handshake ends the connection first.
   const server = await started(t, { limits: { closeMs: 50, headersMs: 3_600_000 } })
   const socket = connectPlain(server.port, '127.0.0.1').on('error', () => {})
@@ -71,7 +71,7 @@ test('a client that never begins its TLS handshake does not keep the server from
   }
 })
 
-test('a client that never begins its TLS handshake is cut off, and so is one connection too many', async (t) => {
+test('a client that never begins its TLS handshake is disconnected, and so is a connection over the limit', async (t) => {
   const slow = await started(t, { limits: { headersMs: 50 } })
   const small = await started(t, { limits: { connections: 1, headersMs: 3_600_000 } })
   const first = await connected(t, small)
@@ -85,7 +85,7 @@ test('a client that never begins its TLS handshake is cut off, and so is one con
   assert.match(await received(first), /^HTTP\/1.1 200 /)
 })
 
-test('a watch takes none of the room for requests', async (t) => {
+test('a watch does not count towards the limit of requests', async (t) => {
   const server = await started(t, { limits: { requests: 1 } })
   const watch = await connected(t, server)
   watch.write(requestOf(server, '/api/v1/namespaces?watch=true'))
@@ -95,14 +95,14 @@ test('a watch takes none of the room for requests', async (t) => {
   assert.match(await received(other), /^HTTP\/1.1 200 /)
 })
 
-test('nobody reads the body that a stranger sends to what is public', async (t) => {
+test('the server answers a public path without reading the body of an unauthenticated client', async (t) => {
   const server = await started(t)
   const socket = await connected(t, server)
   socket.write('GET /readyz HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 1000000\r\n\r\n{')
   assert.match(await received(socket), /^HTTP\/1.1 200 OK\r\n(?:.*\r\n)*connection: close\r\n/i)
 })
 
-test('a body that comes byte by byte is read whole', async (t) => {
+test('a body that arrives byte by byte is read whole', async (t) => {
   const server = await started(t)
   const socket = await connected(t, server)
   const body = JSON.stringify({ metadata: { name: 'a' }, data: { text: 'x'.repeat(2500) } })

@@ -28,7 +28,7 @@ async function started(t: TestContext, options: StartApiServerOptions = {}) {
   return server
 }
 
-test('the certificate of a server on all addresses names every address of the machine', async (t) => {
+test('the certificate of a server on 0.0.0.0 includes every IPv4 address of the machine', async (t) => {
   const { kubeconfig } = await started(t, { host: '0.0.0.0' })
   const [, encoded = ''] = /certificate-authority-data: (\S+)/.exec(kubeconfig) ?? []
   const { subjectAltName = '' } = new X509Certificate(Buffer.from(encoded, 'base64'))
@@ -37,7 +37,7 @@ test('the certificate of a server on all addresses names every address of the ma
   for (const address of named) assert.ok(subjectAltName.includes(`IP Address:${address}`), subjectAltName)
 })
 
-test('a kubeconfig goes with its server, and the file of one that ended badly is replaced, but no other', async (t) => {
+test('a server deletes its kubeconfig on close, and overwrites one left by another server but no other file', async (t) => {
   const file = join(await tempDir(t), 'kubeconfig')
   const [first, second] = [await started(t), await started(t)]
   await first.writeKubeconfig(file)
@@ -52,7 +52,7 @@ test('a kubeconfig goes with its server, and the file of one that ended badly is
   assert.equal(readFileSync(file, 'utf8'), 'mine')
 })
 
-test('no kubeconfig is left by a server that closes meanwhile, and none is written afterwards', async (t) => {
+test('a server that closes while it writes its kubeconfig leaves none, and writes none afterwards', async (t) => {
   const file = join(await tempDir(t), 'kubeconfig')
   const server = await started(t)
   const writing = server.writeKubeconfig(file)
@@ -62,7 +62,7 @@ test('no kubeconfig is left by a server that closes meanwhile, and none is writt
   assert.equal(existsSync(file), false)
 })
 
-test('what is no file is not read to see whose it is', async (t) => {
+test('writeKubeconfig rejects for a pipe or a directory without reading it', async (t) => {
   const directory = await tempDir(t)
   const pipe = join(directory, 'pipe')
   execFileSync('mkfifo', [pipe])
@@ -71,7 +71,7 @@ test('what is no file is not read to see whose it is', async (t) => {
   await assert.rejects(server.writeKubeconfig(`${directory}/`), { code: 'EISDIR' })
 })
 
-test('objects exist from the start with their status', async (t) => {
+test('objects given at the start exist with their status', async (t) => {
   const status = { phase: 'Running', podIP: '10.0.0.1' }
   const objects = [namespace, { ...pod, spec: { containers }, status }]
   const server = await started(t, { objects })
@@ -79,7 +79,7 @@ test('objects exist from the start with their status', async (t) => {
   assert.deepEqual({ ...seeded?.status, ...status }, seeded?.status)
 })
 
-test('definitions are objects or YAML, and what is neither is named', async (t) => {
+test('crds may be objects or YAML; an error names the invalid entry', async (t) => {
   const thing = { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'a', namespace: 'default' } }
   const server = await started(t, { crds: [definition], objects: [namespace, thing] })
   await server.waitFor({ ...thing, ...thing.metadata })
@@ -93,7 +93,7 @@ test('definitions are objects or YAML, and what is neither is named', async (t) 
   await refused({ objects: [{ ...namespace, kind: 'Nothing' }] }, /the kind Nothing of v1 is not served$/)
 })
 
-test('limits that are undefined are the defaults, and options of another form are refused', async (t) => {
+test('undefined limits take their defaults, and malformed options are refused', async (t) => {
   const server = await started(t, { limits: { requestMs: 5000, answerMs: undefined as never } })
   await server.waitFor({ ...namespace, name: 'default' })
   const refused = (options: object, message: RegExp): Promise<void> =>
@@ -104,7 +104,7 @@ test('limits that are undefined are the defaults, and options of another form ar
   await refused({ objects: namespace }, /^objects must be a list$/)
 })
 
-test('a wait needs the name of its object, the namespace if it is in one, and a condition that is not async', async (t) => {
+test('waitFor requires a name, a namespace for a namespaced kind, and a condition that is not async', async (t) => {
   const server = await started(t)
   const refused = (reference: object, message: RegExp, condition?: () => never): Promise<void> =>
     assert.rejects(server.waitFor(reference as ObjectReference, condition), message)

@@ -35,11 +35,11 @@ for (const [path, expected] of [
   ['.none.at.all', undefined],
   ['.__proto__', undefined],
 ] as const) {
-  test(`${path} names ${JSON.stringify(expected)}`, () => {
+  test(`JSONPath ${path} selects ${JSON.stringify(expected)}`, () => {
     assert.deepEqual(parseJsonPath(path)?.(object), expected)
   })
 }
 
 for (const path of ['', '.', 'spec', '.spec..replicas', '.spec[', '.spec[?(@.a>1)]', '{.spec}', '..name']) {
-  test(`${JSON.stringify(path)} is no path`, () => assert.equal(parseJsonPath(path), undefined))
+  test(`${JSON.stringify(path)} is not a valid JSONPath`, () => assert.equal(parseJsonPath(path), undefined))
 }

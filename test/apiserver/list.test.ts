@@ -10,14 +10,14 @@ async function filled(): Promise<Embedded> {
   return embedded
 }
 
-test('a page says how many objects are left, unless there is a selector', async () => {
+test('a page reports remainingItemCount unless the list has a selector', async () => {
   const embedded = await filled()
   assert.equal((await embedded.send('GET', `${path}?limit=1`)).body.metadata.remainingItemCount, 2)
   const { metadata } = (await embedded.send('GET', `${path}?limit=1&labelSelector=!x`)).body
   assert.ok(metadata.continue !== undefined && metadata.remainingItemCount === undefined)
 })
 
-test('a page of a state that is compacted is expired, while it still is the present state it is not', async () => {
+test('a continue token of a compacted revision works while that state is current, then returns 410', async () => {
   const embedded = await filled()
   const first = (await embedded.send('GET', `${path}?limit=1`)).body
   embedded.server.compact()
@@ -29,7 +29,7 @@ test('a page of a state that is compacted is expired, while it still is the pres
   assert.deepEqual([status, body.reason, body.code], [410, 'Expired', 410])
 })
 
-test('the answer to an expired page has the token for the rest of the present state', async () => {
+test('the 410 for an expired page includes a continue token for the rest of the present state', async () => {
   const embedded = await filled()
   const first = (await embedded.send('GET', `${path}?limit=1`)).body
   await embedded.send('DELETE', `${path}/b`)
@@ -43,7 +43,7 @@ test('the answer to an expired page has the token for the rest of the present st
   assert.deepEqual([names, last.metadata.continue], [['c', 'd'], undefined])
 })
 
-test('a list at a revision that is compacted is expired', async () => {
+test('a list at a compacted revision returns 410', async () => {
   const embedded = await filled()
   embedded.server.compact()
   for (const query of ['resourceVersion=2&resourceVersionMatch=Exact', 'resourceVersion=2&limit=1']) {
@@ -53,7 +53,7 @@ test('a list at a revision that is compacted is expired', async () => {
   }
 })
 
-test('from resourceVersion "0" the limit counts for nothing', async () => {
+test('a list from resourceVersion "0" ignores the limit', async () => {
   const embedded = await filled()
   assert.equal((await embedded.send('GET', `${path}?limit=1&resourceVersion=0`)).body.items.length, 3)
 })
@@ -77,7 +77,7 @@ for (const [query, status] of refused) {
   })
 }
 
-test('what every object inherits in JavaScript is no label', async () => {
+test('label selectors ignore properties inherited from Object.prototype', async () => {
   const embedded = await filled()
   await embedded.send('POST', path, { metadata: { name: 'd', labels: { app: 'd' } } })
   for (const [selector, count] of [
@@ -90,7 +90,7 @@ test('what every object inherits in JavaScript is no label', async () => {
   }
 })
 
-test('a continue token of another shape is a bad request, not an error of the server', async () => {
+test('a malformed continue token returns 400, not a server error', async () => {
   const embedded = await filled()
   for (const forged of [
     '{}',

@@ -15,7 +15,7 @@ async function ownersOf(embedded: Embedded): Promise<readonly Entry[]> {
   return (await embedded.send('GET', map)).body.metadata.managedFields
 }
 
-test('of many managers that update the oldest become one, and nothing is without an owner', async () => {
+test('beyond ten managers the oldest merge into ancient-changes, and every field still has an owner', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', `${maps}?fieldManager=creator`, { metadata: { name: 'a' }, data: { first: '1' } })
   for (let index = 0; index < 30; index++) {
@@ -33,7 +33,7 @@ test('of many managers that update the oldest become one, and nothing is without
   assert.equal(owned.filter((step) => step.startsWith('f:')).length, 31)
 })
 
-test('entries with steps that nobody writes are ignored, and later writes work', async () => {
+test('malformed managedFields are ignored, and ownership still causes conflicts afterwards', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', `${maps}?fieldManager=creator`, { metadata: { name: 'a' }, data: { x: '1' } })
   const before = await ownersOf(embedded)
@@ -79,7 +79,7 @@ function applyThing(embedded: Embedded, name: 'v1' | 'v2', spec: object) {
   return embedded.send('PATCH', path, thing, 'application/apply-patch+yaml')
 }
 
-test('who applies another version of a kind than before owns it once, and gives up what it leaves out', async () => {
+test('applying another version of a kind moves the ownership to it and removes the omitted fields', async () => {
   const embedded = await withThings()
   await applyThing(embedded, 'v1', { a: '1', b: '2' })
   const { body } = await applyThing(embedded, 'v2', { a: '1' })
@@ -91,7 +91,7 @@ test('who applies another version of a kind than before owns it once, and gives 
   assert.deepEqual(owners, [['example.com/v2', { 'f:spec': { '.': {}, 'f:a': {} } }]])
 })
 
-test('at the status of a custom resource nothing but the status changes, and nothing else gets an owner', async () => {
+test('a write to the status subresource of a custom resource changes and owns only the status', async () => {
   const embedded = await withThings()
   const thing = { apiVersion: 'example.com/v1', kind: 'Thing', metadata: { name: 'one', labels: { a: '1' } } }
   await embedded.send('POST', things, thing)
@@ -110,7 +110,7 @@ test('at the status of a custom resource nothing but the status changes, and not
   }
 })
 
-test('the creator of a Service does not own its status, which the server leaves out', async () => {
+test('the creator of a Service does not own the status that the server resets', async () => {
   const embedded = await Embedded.started()
   const status = { loadBalancer: { ingress: [{ ip: '192.0.2.1' }] } }
   const service = { metadata: { name: 'a' }, spec: { ports: [{ port: 80 }] }, status }
@@ -122,7 +122,7 @@ test('the creator of a Service does not own its status, which the server leaves 
   )
 })
 
-test('who only takes something away owns nothing by that', async () => {
+test('a write that only removes fields adds no managedFields entry', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', `${maps}?fieldManager=creator`, { metadata: { name: 'a' }, data: { x: '1', y: '2' } })
   const [before] = await ownersOf(embedded)
@@ -131,7 +131,7 @@ test('who only takes something away owns nothing by that', async () => {
   assert.deepEqual(await ownersOf(embedded), [{ ...before, fieldsV1: { 'f:data': { '.': {}, 'f:x': {} } } }])
 })
 
-test('an update of a subresource gives no owners', async () => {
+test('a patch of the status subresource cannot reset managedFields', async () => {
   const embedded = await Embedded.started()
   const services = '/api/v1/namespaces/default/services'
   const created = await embedded.send('POST', services, { metadata: { name: 'a' }, spec: { ports: [{ port: 80 }] } })
@@ -140,7 +140,7 @@ test('an update of a subresource gives no owners', async () => {
   assert.deepEqual(body.metadata.managedFields, created.body.metadata.managedFields)
 })
 
-test('an object without owners gets none by updates, until somebody applies it', async () => {
+test('an object without managedFields receives none from updates until it is applied', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', maps, { metadata: { name: 'a' } })
   await embedded.send('PATCH', `${map}?fieldManager=m`, { data: { x: '1' } }, 'application/merge-patch+json')

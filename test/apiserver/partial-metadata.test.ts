@@ -26,7 +26,7 @@ async function withMap(): Promise<Embedded> {
   return embedded
 }
 
-test('an object is answered by its metadata alone, and a list by that of its items', async () => {
+test('PartialObjectMetadata contains only the metadata of an object, and its list that of the items', async () => {
   const embedded = await withMap()
   const { body } = await answer(embedded, `${maps}/a`, 'PartialObjectMetadata')
   assert.deepEqual(Object.keys(body), ['kind', 'apiVersion', 'metadata'])
@@ -42,7 +42,7 @@ test('an object is answered by its metadata alone, and a list by that of its ite
   assert.equal(none.items, null)
 })
 
-test('one object is no list, a list is no object, and a refusal stays a Status', async () => {
+test('the list form for an object, or the object form for a list, returns 406; an error stays a Status', async () => {
   const embedded = await withMap()
   const single = await answer(embedded, `${maps}/a`, 'PartialObjectMetadataList')
   assert.deepEqual([single.status, single.body.reason], [406, 'NotAcceptable'])
@@ -50,7 +50,7 @@ test('one object is no list, a list is no object, and a refusal stays a Status',
   assert.equal((await answer(embedded, `${maps}/nobody`, 'PartialObjectMetadata')).body.kind, 'Status')
 })
 
-test('the events of a watch have metadata alone, and bookmarks too', async () => {
+test('watch events and bookmarks as PartialObjectMetadata contain only metadata', async () => {
   const embedded = await withMap()
   const query = [
     ['watch', 'true'],

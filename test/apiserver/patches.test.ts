@@ -26,12 +26,12 @@ const merges: readonly (readonly [document: unknown, patch: unknown, result: unk
 ]
 
 for (const [document, patch, result] of merges) {
-  test(`merging ${JSON.stringify(patch)} into ${JSON.stringify(document)}`, () => {
+  test(`merging ${JSON.stringify(patch)} into ${JSON.stringify(document)} gives the result of RFC 7386`, () => {
     assert.deepEqual(mergePatch(document, patch), result)
   })
 }
 
-test('what every object inherits in JavaScript counts as missing, also for a patch', () => {
+test('patches treat properties inherited from Object.prototype as missing', () => {
   for (const name of ['constructor', 'toString', '__proto__']) {
     assert.deepEqual(jsonPatch({}, [{ op: 'test', path: `/${name}`, value: null }]), {})
     assert.deepEqual(jsonPatch({}, [{ op: 'copy', from: `/${name}`, path: '/a' }]), { a: null })
@@ -136,7 +136,7 @@ const patches: readonly (readonly [operation: object, result: unknown])[] = [
 ]
 
 for (const [operation, result] of patches) {
-  test(`${JSON.stringify(operation)} applies`, () => {
+  test(`JSON patch operation ${JSON.stringify(operation)} succeeds`, () => {
     assert.deepEqual(jsonPatch(document, [operation]), result)
   })
 }
@@ -172,12 +172,12 @@ const refused = [
 ]
 
 for (const operation of refused) {
-  test(`${JSON.stringify(operation)} does not apply`, () => {
+  test(`JSON patch operation ${JSON.stringify(operation)} is refused`, () => {
     assert.throws(() => jsonPatch(document, [operation]), { name: 'Refusal', httpStatus: 422 })
   })
 }
 
-test('a JSON patch changes its own copy only, also of the values that it adds', () => {
+test('a JSON patch changes neither the live object nor the values in its operations', () => {
   const live = { list: [{ a: 1 }] }
   const value = { b: 1 }
   const operations = [
@@ -191,7 +191,7 @@ test('a JSON patch changes its own copy only, also of the values that it adds', 
   assert.deepEqual([live, value], [{ list: [{ a: 1 }] }, { b: 1 }])
 })
 
-test('a member called __proto__ is one like others', () => {
+test('patches treat a field named __proto__ like any other', () => {
   const operations = [
     { op: 'add', path: '/__proto__', value: { a: 1 } },
     { op: 'replace', path: '/__proto__', value: { a: 2 } },
@@ -204,7 +204,7 @@ test('a member called __proto__ is one like others', () => {
   assert.equal(JSON.stringify(mergePatch({}, JSON.parse('{"__proto__":{}}'))), '{"__proto__":{}}')
 })
 
-test('a value that is left out is null, and can be copied', () => {
+test('an add operation without a value adds null, which can be copied', () => {
   const operations = [
     { op: 'add', path: '/a' },
     { op: 'copy', from: '/a', path: '/b' },
@@ -212,7 +212,7 @@ test('a value that is left out is null, and can be copied', () => {
   assert.deepEqual(jsonPatch({}, operations), { a: null, b: null })
 })
 
-test('a JSON patch moves no more than 200 million items of lists', () => {
+test('a JSON patch that shifts 400 million list items is refused; 100 million are allowed', () => {
   const first = '/list/0'
   const few = { list: new Array(10_000).fill(1) }
   const many = { list: new Array(400_000).fill(1) }
@@ -229,7 +229,7 @@ test('a JSON patch moves no more than 200 million items of lists', () => {
   assert.doesNotThrow(() => jsonPatch(many, new Array(10_000).fill(last)))
 })
 
-test('a JSON patch of more than 10,000 operations is refused, and so are more than 3 MiB of copies', () => {
+test('a JSON patch of over 10,000 operations is refused, and so is one whose copies grow too large', () => {
   const operation = { op: 'add', path: '/a', value: 1 }
   assert.deepEqual(jsonPatch({}, new Array(10_000).fill(operation)), { a: 1 })
   assert.throws(() => jsonPatch({}, new Array(10_001).fill(operation)), {
@@ -242,7 +242,7 @@ test('a JSON patch of more than 10,000 operations is refused, and so are more th
   assert.throws(() => jsonPatch(text, new Array(12).fill(doubled)), { httpStatus: 422 })
 })
 
-test('copies that nest each other deeper and deeper are refused', () => {
+test('a JSON patch whose copies nest too deeply is refused', () => {
   const nested = { a: {} as unknown }
   for (let depth = 0; depth < 300; depth++) nested.a = { a: nested.a }
   const copy = { op: 'copy', from: '/a', path: `${'/a'.repeat(299)}/b` }

@@ -3,14 +3,14 @@ import { test } from 'node:test'
 import { badRequest, FieldErrors, invalid, preconditionFailed, qualifiedKind } from '../../src/apiserver/refusal.ts'
 import { leases, services } from '../../src/kube/resources.ts'
 
-test('a kind is named with its group, where it has one', () => {
+test('an error names a kind with its API group, if it has one', () => {
   assert.equal(qualifiedKind(services), 'Service')
   assert.equal(qualifiedKind(leases), 'Lease.coordination.k8s.io')
   const { message } = preconditionFailed(leases, 'a', 'the UID differs')
   assert.equal(message, 'Operation cannot be fulfilled on Lease.coordination.k8s.io "a": the UID differs')
 })
 
-test('a refusal repeats neither a long value nor each of many as a whole', () => {
+test('a refusal shortens long values and long lists of causes', () => {
   const long = '"'.repeat(3_000_000)
   const errors = new FieldErrors()
   let values = 0
@@ -26,7 +26,7 @@ test('a refusal repeats neither a long value nor each of many as a whole', () =>
   assert.ok(JSON.stringify(badRequest(long).body).length < 500_000)
 })
 
-test('what is refused first is said, with why after a value that was cut', () => {
+test('causes stay in their order, and a truncated value is followed by the reason', () => {
   const errors = new FieldErrors()
   errors.invalid('spec.a', 'x'.repeat(1_000_000), 'must be short')
   errors.invalid('spec.b', ['x'.repeat(1_000_000)], 'must be short')

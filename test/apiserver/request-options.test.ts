@@ -16,7 +16,7 @@ for (const [query, body, message] of [
   ['propagationPolicy=', undefined, /propagationPolicy: Unsupported value: ""/],
   ['', { orphanDependents: true, propagationPolicy: 'Orphan' }, /cannot be both set$/],
 ] as const) {
-  test(`a deletion with ${query || JSON.stringify(body)} is invalid`, () => {
+  test(`a deletion with ${query || JSON.stringify(body)} returns 422`, () => {
     assert.throws(() => deleteRequest(requestOf('DELETE', query, body)), { httpStatus: 422, message })
   })
 }
@@ -27,12 +27,12 @@ for (const [query, body] of [
   ['', { gracePeriodSeconds: 1e10 }],
   ['gracePeriodSeconds=x', undefined],
 ] as const) {
-  test(`a deletion with ${query || JSON.stringify(body)} is a bad request`, () => {
+  test(`a deletion with ${query || JSON.stringify(body)} returns 400`, () => {
     assert.throws(() => deleteRequest(requestOf('DELETE', query, body)), { httpStatus: 400 })
   })
 }
 
-test('a body takes the place of the parameters of a deletion, and a negative grace period is a second', () => {
+test('the body of a deletion overrides its query parameters, and a negative grace period becomes 1 second', () => {
   const { dryRun, gracePeriodSeconds } = deleteRequest(requestOf('DELETE', 'dryRun=All', { gracePeriodSeconds: -1 }))
   assert.deepEqual([dryRun, gracePeriodSeconds], [false, 1])
   assert.equal(deleteRequest(requestOf('DELETE', 'dryRun=All&gracePeriodSeconds=-5')).gracePeriodSeconds, 1)
@@ -55,12 +55,12 @@ for (const [method, operation, query, message] of [
   ['POST', 'Update', 'dryRun=Junk', /dryRun: Unsupported value: \["Junk"\]: supported values: "All"$/],
   ['POST', 'Update', 'fieldValidation=Junk', /"Junk": supported values: "", "Ignore", "Strict", "Warn"$/],
 ] as const) {
-  test(`a ${method} with ${query.slice(0, 30)} is invalid`, () => {
+  test(`a ${method} with ${query.slice(0, 30)} returns 422`, () => {
     assert.throws(() => writeOptions(requestOf(method, query), operation), { httpStatus: 422, message })
   })
 }
 
-test('without a field manager the writer is what can be printed of the name of the client', () => {
+test('without fieldManager the manager is the printable, shortened name of the user agent', () => {
   const nameFor = (agent: string): string => writeOptions(requestOf('POST', '', {}, agent), 'Update').manager.name
   assert.equal(nameFor('a\x07b/1.0'), 'ab')
   assert.equal(nameFor('é'.repeat(100)), 'é'.repeat(64))

@@ -21,7 +21,7 @@ test('keys are sorted by code unit, whatever the order of their writes', () => {
   assert.deepEqual(collection.keys('a/'), ['a/a', 'a/b'])
 })
 
-test('a change before the oldest that is kept is compacted', () => {
+test('reading changes older than the history limit throws Compacted', () => {
   const store = new Store(3)
   const collection = store.collection('a')
   for (let i = 0; i < 20; i++) collection.put('x', object('x'))
@@ -29,7 +29,7 @@ test('a change before the oldest that is kept is compacted', () => {
   assert.throws(() => collection.changesAfter(2), Compacted)
 })
 
-test('changes of a large object are kept up to 64 MiB, without what they share', () => {
+test('the history of a large object is limited by size; content that its versions share counts once', () => {
   const large = 'x'.repeat(2 ** 20)
   const collection = new Store(1000).collection('a')
   const kept = (spec: () => object): number => {
@@ -50,7 +50,7 @@ test('changes of a large object are kept up to 64 MiB, without what they share',
   assert.ok(kept(() => ({ shared })) >= 500)
 })
 
-test('compaction takes the history of all collections', () => {
+test('compaction removes all changes of a collection, and later changes are recorded again', () => {
   const store = new Store(10)
   const a = store.collection('a')
   a.put('x', object('x'))
@@ -61,7 +61,7 @@ test('compaction takes the history of all collections', () => {
   assert.equal(a.changesAfter(2).length, 1)
 })
 
-test('a listener is told within the write, until it is removed', () => {
+test('a subscriber receives each change synchronously until it unsubscribes', () => {
   const collection = new Store(10).collection('a')
   const told: string[] = []
   const stop = collection.subscribe((change) => told.push(`${change.type} ${change.revision}`))
@@ -81,7 +81,7 @@ function play(collection: Collection, { key, remove }: { key: string; remove: bo
   else if (live !== undefined) collection.remove(key, live)
 }
 
-test('the state at any revision is what it was then', () => {
+test('at(revision) returns the state as it was at that revision', () => {
   fc.assert(
     fc.property(fc.array(step, { maxLength: 40, size: 'max' }), (steps) => {
       const store = new Store(100)

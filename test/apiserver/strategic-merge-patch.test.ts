@@ -52,7 +52,7 @@ for (const [name, patch, expected] of [
     ['2b', '9z', '1a', '3c'],
   ],
 ] as const) {
-  test(`a list with a key: ${name}`, () => {
+  test(`a list with a merge key: ${name}`, () => {
     const after = changed(patch)
     const texts = (after.ports as undefined | readonly { port: number; name: string }[])?.map(
       (p) => `${p.port}${p.name}`,
@@ -103,12 +103,12 @@ for (const [patch, code, message] of [
   [{ '$deleteFromPrimitiveList/finalizers': [1] }, 500, 'list element types are not identical: [[x y] [1]]'],
   [{ finalizers: [['x']] }, 500, 'list element types are not identical: [[x y] [[x]]]'],
 ] as const) {
-  test(`${JSON.stringify(patch)} is refused with ${code}`, () => {
+  test(`patch ${JSON.stringify(patch)} is refused with ${code}`, () => {
     assert.throws(() => strategicMergePatch(live, patch, schema), { name: 'Refusal', httpStatus: code, message })
   })
 }
 
-test('the order of a list in a map of strings is refused', () => {
+test('$setElementOrder in a map of strings is refused', () => {
   const patch = { annotations: { '$setElementOrder/x': [] } }
   assert.throws(() => strategicMergePatch({ annotations: { a: '1' } }, patch, schema), {
     httpStatus: 500,
@@ -129,7 +129,7 @@ for (const [name, patch, expected] of [
   test(name, () => assert.deepEqual(changed(patch), expected))
 }
 
-test('what a patch adds has no null members and no parts with a directive', () => {
+test('values that a patch adds contain neither null fields nor parts with a directive', () => {
   const patch = {
     map: { a: null, b: { $patch: 'delete' }, c: '3' },
     ports: [{ name: 'keyless' }, { $patch: 'delete' }],
@@ -137,20 +137,20 @@ test('what a patch adds has no null members and no parts with a directive', () =
   assert.deepEqual(strategicMergePatch({}, patch, schema), { map: { c: '3' }, ports: [{ name: 'keyless' }] })
 })
 
-test('a member called __proto__ is one like others', () => {
+test('a field named __proto__ is patched like any other', () => {
   const before = JSON.parse('{"__proto__":{"a":"1","__proto__":[1]}}')
   const after = strategicMergePatch(before, JSON.parse('{"__proto__":{"b":"2"}}'), schema)
   assert.equal(JSON.stringify(after), '{"__proto__":{"a":"1","__proto__":[1],"b":"2"}}')
   assert.equal(JSON.stringify(strategicMergePatch({}, before, schema)), JSON.stringify(before))
 })
 
-test('too deep a patch is refused', () => {
+test('a patch that nests too deeply is refused', () => {
   let patch: Readonly<Record<string, unknown>> = {}
   for (let i = 0; i < 600; i++) patch = { a: patch }
   assert.throws(() => strategicMergePatch({}, patch, schema), { name: 'Refusal', httpStatus: 400 })
 })
 
-test('of items with the same key the first is merged, and all are deleted', () => {
+test('with duplicate keys a patch merges into the first item only, and deletes all of them', () => {
   const dns = { ports: [{ port: 53, name: 'tcp' }, { port: 53, name: 'udp' }, { port: 80 }, {}] }
   const merged = strategicMergePatch(dns, { ports: [{ port: 53, name: 'z' }] }, schema)
   assert.deepEqual(merged, { ports: [{ port: 53, name: 'z' }, { port: 53, name: 'udp' }, { port: 80 }, {}] })
@@ -158,7 +158,7 @@ test('of items with the same key the first is merged, and all are deleted', () =
   assert.deepEqual(deleted, { ports: [{ port: 80 }, {}] })
 })
 
-test('keys of any JSON are compared by value', () => {
+test('merge keys of any JSON type are compared by value', () => {
   const before = { ports: [{ port: { a: 1, b: [2] } }, { port: '1' }] }
   const patch = {
     ports: [
@@ -171,13 +171,13 @@ test('keys of any JSON are compared by value', () => {
   })
 })
 
-test('a key that nests too deep is refused', () => {
+test('a merge key that nests too deeply is refused', () => {
   let port: unknown = 1
   for (let depth = 0; depth < 20_000; depth++) port = [port]
   assert.throws(() => strategicMergePatch(live, { ports: [{ port }] }, schema), { httpStatus: 400 })
 })
 
-test('each name that a patch retains is read once', () => {
+test('processing $retainKeys reads each name a constant number of times', () => {
   const names = Array.from({ length: 1000 }, (_, index) => `k${index}`)
   let reads = 0
   const retained = new Proxy(names, {
@@ -195,7 +195,7 @@ test('each name that a patch retains is read once', () => {
   assert.ok(reads < 10 * names.length, `${reads} reads`)
 })
 
-test('a new item that the order of a patch does not name comes after those that are there', () => {
+test('a new item absent from $setElementOrder follows the present items', () => {
   const document = { list: ['a', 'b'] }
   const patch = { list: ['c'], '$setElementOrder/list': [] }
   assert.deepEqual(strategicMergePatch(document, patch, object({ list: stringSet })), { list: ['a', 'b', 'c'] })

@@ -42,11 +42,11 @@ for (const [ms, text] of [
   [731 * day, '2y1d'],
   [8 * 365 * day, '8y'],
 ] as const) {
-  test(`an age of ${ms / 1000} s is ${text}`, () =>
+  test(`an age of ${ms / 1000} s is shown as ${text}`, () =>
     assert.equal(timeSince(formatTime(createdMs), createdMs + ms), text))
 }
 
-test('who asks for a Table gets one, with ages by the clock of the server', async () => {
+test('a client that accepts Tables receives one, with ages by the clock of the server', async () => {
   const embedded = await Embedded.started([])
   await embedded.time.advance(5 * minute)
   const table = await tableOf(embedded, '/api/v1/namespaces')
@@ -65,13 +65,13 @@ for (const [accepted, kind] of [
   ['application/yaml;as=Table;v=v1;g=meta.k8s.io, application/json', 'NamespaceList'],
   ['application/json; as=Table; v=v1; g=meta.k8s.io', 'Table'],
 ] as const) {
-  test(`accepting ${accepted} yields a ${kind}`, async () => {
+  test(`the Accept header ${accepted} yields a ${kind}`, async () => {
     const embedded = await Embedded.started([])
     assert.equal((await tableOf(embedded, '/api/v1/namespaces', [], accepted)).kind, kind)
   })
 }
 
-test('a watch has columns in its first event only, and ends with the watch', async () => {
+test('a Table watch sends column definitions in its first event only, and ends when aborted', async () => {
   const embedded = await Embedded.started([])
   const request = {
     method: 'GET',
@@ -98,7 +98,7 @@ test('a watch has columns in its first event only, and ends with the watch', asy
   )
 })
 
-test('a refusal stays a Status', async () => {
+test('an error is a Status even for a client that accepts Tables', async () => {
   const embedded = await Embedded.started([])
   const request = { method: 'GET', path: '/api/v1/namespaces/nobody', query: [], headers: { accept } } as const
   const response = await embedded.server.handle(request, new AbortController().signal)

@@ -5,7 +5,7 @@ import { compare, withDeclared } from '../../src/apiserver/typed-fields.ts'
 
 const DEPTH = 400
 
-test('a value that is nested deeply is not compared again at each depth', () => {
+test('comparing deeply nested values does not read the inner values again at each level', () => {
   let reads = 0
   const nested = (last: number): unknown => {
     const counted = (): string => {
@@ -27,7 +27,7 @@ test('a value that is nested deeply is not compared again at each depth', () => 
   assert.deepEqual(node, { 'f:last': {} })
 })
 
-test('a field is declared by its own schema only, not by what every object inherits in JavaScript', () => {
+test('only the schema declares fields, not properties inherited from Object.prototype', () => {
   const schema = object({ known: object({ a: string }) })
   const below = { 'f:a': {} }
   for (const [name, node] of [

@@ -15,7 +15,7 @@ async function nextOf(events: AsyncIterator<WatchedEvent>): Promise<WatchedEvent
   return result.value
 }
 
-test('bookmarks come every minute with the revision that the watch has seen, to who asked for them', async () => {
+test('a watch with allowWatchBookmarks receives a bookmark with the latest revision every minute; others do not', async () => {
   const embedded = await Embedded.started()
   const { revision } = embedded.server
   const asking = await embedded.watch(`resourceVersion=${revision}&allowWatchBookmarks=true`)
@@ -33,7 +33,7 @@ test('bookmarks come every minute with the revision that the watch has seen, to 
   assert.deepEqual(await drain(silent), [])
 })
 
-test('a watch from a revision that is compacted is told 410 by an event, and ends', async () => {
+test('a watch from a compacted revision receives an ERROR event with 410 and ends', async () => {
   const embedded = await Embedded.started()
   const { revision } = embedded.server
   await make(embedded, 'a')
@@ -54,20 +54,20 @@ test('a watch from a revision that is compacted is told 410 by an event, and end
   assert.deepEqual(await drain(await embedded.watch(`resourceVersion=${revision + 1}`)), [])
 })
 
-test('the present state from a revision that is not reached yet is told 504 by an event', async () => {
+test('a watch for initial events from a future revision receives an ERROR event with 504 and ends', async () => {
   const embedded = await Embedded.started()
   const events = await embedded.watch('resourceVersion=1000&sendInitialEvents=true&resourceVersionMatch=NotOlderThan')
   assert.deepEqual(await drain(events), ['ERROR 504', 'END'])
 })
 
-test('a watch from a revision that is not reached yet waits for what comes after it', async () => {
+test('a watch from a future revision receives only the changes after it', async () => {
   const embedded = await Embedded.started()
   const events = await embedded.watch(`resourceVersion=${embedded.server.revision + 1}`)
   await make(embedded, 'a', 'b')
   assert.deepEqual(await drain(events), ['ADDED b'])
 })
 
-test('without a timeout a watch lasts half an hour to an hour', async () => {
+test('without timeoutSeconds a watch ends after 30 to 60 minutes', async () => {
   const embedded = await Embedded.started()
   const { revision } = embedded.server
   await make(embedded, 'a')
@@ -79,7 +79,7 @@ test('without a timeout a watch lasts half an hour to an hour', async () => {
   assert.deepEqual(await drain(two), ['ADDED a', 'END'])
 })
 
-test('timeoutSeconds ends a watch on the clock', async () => {
+test('a watch ends after exactly timeoutSeconds', async () => {
   const embedded = await Embedded.started()
   const { revision } = embedded.server
   const one = await embedded.watch(`resourceVersion=${revision}&timeoutSeconds=5`)
@@ -90,7 +90,7 @@ test('timeoutSeconds ends a watch on the clock', async () => {
   assert.deepEqual(await drain(two), ['END'])
 })
 
-test('a reader that falls too far behind is disconnected, but the present state may be of any size', async () => {
+test('a watcher over the buffer limit is disconnected; initial events do not count towards it', async () => {
   const embedded = await Embedded.started([], { watchBufferLimit: 3 })
   await make(embedded, 'a', 'b', 'c', 'd', 'e')
   const events = await embedded.watch('')
@@ -112,7 +112,9 @@ function mapOf(index: number, labels: object = {}): object {
   return { metadata: { name: 'large', labels }, data: { a: `${index}`.padEnd(1024 * 1024, 'x') } }
 }
 
-test('a reader behind whom large objects wait is disconnected, unless it takes them', { timeout: 60_000 }, async () => {
+test('a watcher with too much unread data is disconnected; one that reads its events is not', {
+  timeout: 60_000,
+}, async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', maps, mapOf(0))
   const all = `resourceVersion=${embedded.server.revision}`
@@ -124,7 +126,7 @@ test('a reader behind whom large objects wait is disconnected, unless it takes t
   assert.deepEqual(await drain(unread), ['END'])
 })
 
-test('small changes of a large object wait, until they show a reader more than it had', {
+test('small changes of a large object do not overflow a watch; a label selector that hides the former states does', {
   timeout: 60_000,
 }, async () => {
   const embedded = await Embedded.started()
@@ -147,7 +149,7 @@ test('small changes of a large object wait, until they show a reader more than i
   assert.deepEqual(await drain(selecting), ['END'])
 })
 
-test('a watch that is over leaves no listener and no timer', async () => {
+test('an ended watch leaves no abort listener and no timer', async () => {
   const embedded = await Embedded.started()
   const { timers } = embedded.clock
   const controller = new AbortController()
@@ -168,7 +170,7 @@ test('a watch that is over leaves no listener and no timer', async () => {
   assert.deepEqual(await drain(returned), ['END'])
 })
 
-test('two readers of one watch are an error in the program', async () => {
+test('a second concurrent read of a watch is rejected', async () => {
   const embedded = await Embedded.started()
   const events = await embedded.watch(`resourceVersion=${embedded.server.revision}`)
   const first = events.next()
@@ -178,7 +180,7 @@ test('two readers of one watch are an error in the program', async () => {
 })
 
 for (const as of ['Table', 'PartialObjectMetadata']) {
-  test(`the reader of a watch as ${as} ends it, whether it waits for an event or has never asked for one`, async () => {
+  test(`a watch as ${as} ends on return(), both during a pending read and before the first one`, async () => {
     const embedded = await Embedded.started()
     const timers = embedded.clock.timers
     const open = async (): Promise<AsyncIterator<WatchedEvent>> => {

@@ -8,7 +8,7 @@ async function withNamespace(name: string): Promise<Embedded> {
   return embedded
 }
 
-test('a deleted namespace is emptied, and then it goes', async () => {
+test('deleting a Namespace deletes its objects and then the Namespace itself', async () => {
   const embedded = await withNamespace('gone')
   await embedded.send('POST', '/api/v1/namespaces/gone/services', {
     metadata: { name: 's' },
@@ -31,7 +31,7 @@ test('a deleted namespace is emptied, and then it goes', async () => {
 })
 
 for (const propagationPolicy of ['Foreground', 'Orphan']) {
-  test(`a namespace goes with an object that waits for its dependents: ${propagationPolicy}`, async () => {
+  test(`a Namespace is deleted together with an object already in deletion with policy ${propagationPolicy}`, async () => {
     const embedded = await withNamespace('gone')
     const maps = '/api/v1/namespaces/gone/configmaps'
     await embedded.send('POST', maps, { metadata: { name: 'a' } })
@@ -43,7 +43,7 @@ for (const propagationPolicy of ['Foreground', 'Orphan']) {
   })
 }
 
-test('a second deletion of a namespace does not change what its first one said of its dependents', async () => {
+test('a second deletion of a Namespace does not change the propagation policy of the first', async () => {
   const embedded = await withNamespace('left')
   const path = '/api/v1/namespaces/left'
   await embedded.send('POST', `${path}/configmaps`, { metadata: { name: 'a', finalizers: ['example.com/f'] } })
@@ -55,7 +55,7 @@ test('a second deletion of a namespace does not change what its first one said o
 })
 
 for (const propagationPolicy of ['Foreground', 'Orphan']) {
-  test(`a namespace that is deleted with the policy ${propagationPolicy} goes`, async () => {
+  test(`deleting a Namespace with propagationPolicy ${propagationPolicy} completes`, async () => {
     const embedded = await withNamespace('gone')
     await embedded.send('POST', '/api/v1/namespaces/gone/configmaps', { metadata: { name: 'held' } })
     await embedded.send('DELETE', '/api/v1/namespaces/gone', { propagationPolicy })
@@ -64,7 +64,7 @@ for (const propagationPolicy of ['Foreground', 'Orphan']) {
   })
 }
 
-test('a namespace of a name that begins alike is left alone', async () => {
+test('deleting a Namespace leaves objects in a Namespace whose name begins with its name', async () => {
   const embedded = await withNamespace('go')
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'go-on' } })
   await embedded.send('POST', '/api/v1/namespaces/go-on/endpoints', { metadata: { name: 'a' } })
@@ -73,7 +73,7 @@ test('a namespace of a name that begins alike is left alone', async () => {
   assert.equal((await embedded.send('GET', '/api/v1/namespaces/go-on/endpoints/a')).status, 200)
 })
 
-test('an object with a finalizer keeps its namespace, which takes nothing new, until the finalizer goes', async () => {
+test('an object with a finalizer blocks the deletion of its Namespace, which accepts no new objects meanwhile', async () => {
   const embedded = await withNamespace('held')
   const path = '/api/v1/namespaces/held/endpoints'
   await embedded.send('POST', path, { metadata: { name: 'a', finalizers: ['example.com/hold'] } })
@@ -86,7 +86,7 @@ test('an object with a finalizer keeps its namespace, which takes nothing new, u
   assert.equal((await embedded.send('GET', '/api/v1/namespaces/held')).status, 404)
 })
 
-test('a namespace can be made again after it went', async () => {
+test('a Namespace can be created again after its deletion completes', async () => {
   const embedded = await withNamespace('again')
   await embedded.send('DELETE', '/api/v1/namespaces/again')
   assert.equal((await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'again' } })).status, 409)
@@ -94,7 +94,7 @@ test('a namespace can be made again after it went', async () => {
   assert.equal((await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'again' } })).status, 201)
 })
 
-test('the last event of an object shows it as it was before its last finalizer went', async () => {
+test('the DELETED event shows the object as it was before the update that removed its last finalizer', async () => {
   const embedded = await Embedded.started()
   const path = '/api/v1/namespaces/default/configmaps'
   await embedded.send('POST', path, { metadata: { name: 'one', finalizers: ['a/b'] }, data: { a: '1' } })
@@ -108,7 +108,7 @@ test('the last event of an object shows it as it was before its last finalizer w
   assert.deepEqual([type, object.metadata.finalizers, object.data], ['DELETED', ['a/b'], { a: '1' }])
 })
 
-test('a replacement that does not say how the name was generated no longer has it', async () => {
+test('a PUT without generateName removes it', async () => {
   const embedded = await Embedded.started()
   const maps = '/api/v1/namespaces/default/configmaps'
   await embedded.send('POST', maps, { metadata: { name: 'a', generateName: 'a-' } })
@@ -120,7 +120,7 @@ test('a replacement that does not say how the name was generated no longer has i
   )
 })
 
-test('a propagation policy takes the place of an earlier one, even while the object is being deleted', async () => {
+test('a new propagation policy replaces the earlier one, even while the object is being deleted', async () => {
   const embedded = await withNamespace('default')
   const path = '/api/v1/namespaces/default/configmaps'
   const finalizers = async (propagationPolicy: string): Promise<unknown> =>
@@ -136,7 +136,7 @@ test('a propagation policy takes the place of an earlier one, even while the obj
   assert.equal((await embedded.send('GET', `${path}/waits`)).status, 404)
 })
 
-test('only a shorter grace period that is asked for shortens the one that runs, and from its beginning', async () => {
+test('only a shorter requested grace period shortens a running one, counted from its start', async () => {
   const embedded = await withNamespace('default')
   const path = '/api/v1/namespaces/default/pods'
   const containers = [{ name: 'main', image: 'registry.example/main:1' }]

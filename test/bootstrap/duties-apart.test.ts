@@ -64,7 +64,7 @@ for (const [name, path, check] of [
   ['the repair of IPAddresses', '/apis/networking.k8s.io/v1/ipaddresses', 'cluster-ip-repair'],
   ['a ServiceCIDR that is gone', '/apis/networking.k8s.io/v1/servicecidrs', 'default-service-cidr'],
 ] as const) {
-  test(`${name}, refused for long, is degraded, costs nobody else anything, and is well again once it is granted`, async () => {
+  test(`${name}, refused for long, is degraded, affects no other duty, and recovers once it is granted`, async () => {
     const world = setUp()
     const { time, server, transport, api, ports, said } = world
     const refuse = () => transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: path })
@@ -99,7 +99,7 @@ for (const [name, path, check] of [
   })
 }
 
-test('a start that is refused default/kubernetes for a minute still ends; one whose server is away does not', async () => {
+test('a start ends after default/kubernetes has been refused for a minute, but waits while the server is unreachable', async () => {
   const { time, transport, start } = setUp()
   transport.faults.add({
     fault: { type: 'status', status: 403 },
@@ -121,7 +121,7 @@ test('a start that is refused default/kubernetes for a minute still ends; one wh
   await waiting.end()
 })
 
-test('a start waits until the repair has freed the first ClusterIP, which a Service that was never stored holds', async () => {
+test('a start waits until the repair frees the first ClusterIP, which the IPAddress of a Service that was never stored occupies', async () => {
   const world = setUp()
   const { time, api, start } = world
   const others = restKubeApi({ ...world.ports, transport: inProcessTransport(world.server) })
@@ -136,7 +136,7 @@ test('a start waits until the repair has freed the first ClusterIP, which a Serv
   await end()
 })
 
-test('a first ClusterIP that another Service holds never ends the start, which is done once it is free', async () => {
+test('a start waits while another Service holds the first ClusterIP, and completes once it is free', async () => {
   const world = setUp()
   const { time, api } = world
   const others = restKubeApi({ ...world.ports, transport: inProcessTransport(world.server) })
@@ -158,7 +158,7 @@ test('a first ClusterIP that another Service holds never ends the start, which i
   await end()
 })
 
-test('the hook of an embedding server does not wait for what is refused for good', async () => {
+test('the postStart hook of an embedding server stops waiting for a permanently refused write after a minute', async () => {
   const world = setUp()
   const { time, transport, ports } = world
   transport.faults.add({
@@ -183,7 +183,7 @@ test('the hook of an embedding server does not wait for what is refused for good
   await end
 })
 
-test('the hook before the end of an embedding server waits until the address is withdrawn', async () => {
+test('the preShutdown hook of an embedding server waits until the address is withdrawn', async () => {
   const world = setUp()
   const { time, transport, ports } = world
   const master = createMaster(defineMaster({ advertiseAddress: '192.0.2.1' }, 'host-1'), ports)
@@ -204,7 +204,7 @@ test('the hook before the end of an embedding server waits until the address is 
   assert.deepEqual((await listed(world)) ?? [], [])
 })
 
-test('a mistake in one duty takes nothing else along', async () => {
+test('an unexpected error in one duty degrades and restarts only that duty', async () => {
   const world = setUp()
   const { time, start, said } = world
   let watches = 0
@@ -230,7 +230,7 @@ test('a mistake in one duty takes nothing else along', async () => {
   await end()
 })
 
-test('beside a server that does it itself, namespaces and ServiceCIDR are left to it, and that is said once', async () => {
+test('namespaces and ServiceCIDR are left to a server that manages them itself, with one log line for each', async () => {
   const world = setUp()
   const { time, api, said } = world
   const { end } = beside(world, serving('system-namespaces', 'default-service-cidr'))
@@ -242,7 +242,7 @@ test('beside a server that does it itself, namespaces and ServiceCIDR are left t
   await end()
 })
 
-test('a duty that another member behind a balancer turns out to have is given up', async () => {
+test('a duty is left to the server when another member behind the balancer turns out to perform it', async () => {
   const world = setUp()
   const { time, api } = world
   const { server, end } = beside(world)
@@ -259,7 +259,7 @@ test('a duty that another member behind a balancer turns out to have is given up
   await end()
 })
 
-test('a duty that was degraded is well again once it turns out to be the serverâ€™s', async () => {
+test('a degraded duty recovers once the server turns out to perform it', async () => {
   const world = setUp()
   const { time, server: store, transport, ports } = world
   const { server, failing, end } = beside(world)
@@ -280,7 +280,7 @@ test('a duty that was degraded is well again once it turns out to be the serverâ
   await end()
 })
 
-test('while the server refuses to tell what it does itself, nothing is done in its place', async () => {
+test('while the server refuses to list its hooks, a duty that depends on them writes nothing', async () => {
   const world = setUp()
   const { time, api, said } = world
   const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 403' }
@@ -300,7 +300,7 @@ test('while the server refuses to tell what it does itself, nothing is done in i
   await end()
 })
 
-test('a duty that is done without an answer of /readyz is degraded if it is refused, also while /readyz is refused', async () => {
+test('a duty that does not depend on /readyz is degraded when its requests are refused, even while /readyz is refused', async () => {
   const world = setUp()
   const { time, transport, said } = world
   transport.faults.add({
@@ -323,7 +323,7 @@ for (const [readinessGate, endpointReconcilerType] of [
   // No other part checks the server's health.
   ['startup', 'none'],
 ] as const) {
-  test(`a server that is started again without its hooks has its duties taken over, with the gate ${readinessGate} and the reconciler ${endpointReconcilerType}`, async () => {
+  test(`the duties of a server that restarts without its hooks are taken over (gate ${readinessGate}, reconciler ${endpointReconcilerType})`, async () => {
     const world = setUp()
     const { time, api, said } = world
     // Creates what the server has created before this master starts.
@@ -353,7 +353,7 @@ for (const [readinessGate, endpointReconcilerType] of [
   })
 }
 
-test('what a repair only told while the server did it itself is put right as soon as the server does not', async () => {
+test('a repair that only reported while the server repaired itself corrects as soon as the server no longer does', async () => {
   const world = setUp()
   const { time, api, said } = world
   const { server, end } = beside(world, serving(), { repairInterval: '1h' })
@@ -370,7 +370,7 @@ test('what a repair only told while the server did it itself is put right as soo
   await end()
 })
 
-test('readyz is red, and says why, while a master that was listed is withdrawn or cannot renew its lease', async () => {
+test('readyz fails with the reason while a listed master is withdrawn or cannot renew its lease', async () => {
   const world = setUp()
   const { time, transport, ports } = world
   const one = beside(world)
@@ -399,7 +399,7 @@ test('readyz is red, and says why, while a master that was listed is withdrawn o
   await two.end()
 })
 
-test('readyz is red while the own API server is known not to serve, and while it has not answered for a TTL', async () => {
+test('readyz fails while the own API server is not ready, and when it has not answered for a TTL', async () => {
   const world = setUp()
   const { time } = world
   const { server, failing, end } = beside(world)

@@ -13,7 +13,7 @@ import {
 } from '../../src/bootstrap/duties.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 
-test('auto is the usual set, names add to it and a dash takes away', () => {
+test('auto selects the usual controllers, a name adds one and a dash removes one', () => {
   assert.deepEqual(parseControllers(['auto']), { auto: true, on: [], off: [] })
   assert.deepEqual(parseControllers(['auto', 'default-service-cidr', '-system-namespaces']), {
     auto: true,
@@ -22,7 +22,7 @@ test('auto is the usual set, names add to it and a dash takes away', () => {
   })
 })
 
-test('a list without auto is exactly that list', () => {
+test('a list without auto selects exactly the named controllers', () => {
   assert.deepEqual(parseControllers(['kubernetes-service', 'kubernetes-service']), {
     auto: false,
     on: ['kubernetes-service'],
@@ -30,12 +30,12 @@ test('a list without auto is exactly that list', () => {
   })
 })
 
-test('a selection is written as it is read', () => {
+test('a selection is formatted as it was parsed', () => {
   const items = ['auto', 'kubernetes-service', '-default-service-cidr']
   assert.deepEqual(formatControllers(parseControllers(items)), items)
 })
 
-test('a list that cannot be meant is refused with its reason', () => {
+test('a contradictory, empty or unknown selection is rejected with the reason', () => {
   assert.throws(() => parseControllers([]), /turns nothing on/)
   assert.throws(() => parseControllers(['-system-namespaces']), /turns nothing on/)
   assert.throws(
@@ -47,7 +47,7 @@ test('a list that cannot be meant is refused with its reason', () => {
   assert.throws(() => parseControllers(['Kubernetes-Service']), /\(did you mean kubernetes-service\?\)/)
 })
 
-test('the controllers of a kube-controller-manager are on only where they are named', () => {
+test('the controllers of kube-controller-manager are selected only by name', () => {
   for (const name of workloadControllerNames) {
     assert.equal(isSelected(parseControllers(['auto']), name), false)
     assert.equal(isSelected(parseControllers(['auto', name]), name), true)
@@ -89,14 +89,14 @@ for (const [controllers, sightings, decision] of table) {
   })
 }
 
-test('default/kubernetes is kept even where the server lists its hook: its reconciler may be off', () => {
+test('default/kubernetes is managed even if the server lists its hook, because its reconciler may be off', () => {
   assert.deepEqual(
     decideDuty('kubernetes-service', parseControllers(['auto']), () => listed),
     { type: 'on' },
   )
 })
 
-test('a server that makes the system namespaces and is no kube-apiserver leaves out that of the Nodes', () => {
+test('beside a server that creates system namespaces but is no kube-apiserver only kube-node-lease remains to be created', () => {
   const decision = decideDuty('system-namespaces', parseControllers(['auto']), (of) => (of === hook ? listed : absent))
   assert.deepEqual(decision, { type: 'left-to-server', hook, except: ['kube-node-lease'] })
 })

@@ -62,7 +62,7 @@ function setUp({ dryRun = false } = {}) {
   return { time, clock, health, refused, recorded, gauge, said }
 }
 
-test('a duty that is refused for too long is told of once, and once more when it is done after all', async () => {
+test('a duty that is refused for too long is reported once, and its recovery once', async () => {
   const { time, health, refused, recorded, gauge, said } = setUp()
   const settled = Promise.withResolvers<void>()
   health.begun({ settled: settled.promise })
@@ -86,7 +86,7 @@ test('a duty that is refused for too long is told of once, and once more when it
   assert.deepEqual(said(), ['warn the duty is degraded; retrying', 'info the duty is no longer degraded'])
 })
 
-test('a duty that was never done is degraded too, but not in a dry run, which does nothing', async () => {
+test('a duty that never completes is degraded, but not in a dry run', async () => {
   for (const dryRun of [false, true]) {
     const { time, health } = setUp({ dryRun })
     health.begun({ settled: new Promise(() => {}) })
@@ -97,7 +97,7 @@ test('a duty that was never done is degraded too, but not in a dry run, which do
   }
 })
 
-test('a duty that throws what nobody expects begins anew after a wait that grows, and is degraded until it is done', async () => {
+test('a duty that throws an unexpected error restarts with growing delays, and is degraded until it completes', async () => {
   const { time, clock, health, gauge, said } = setUp()
   const begunMs: number[] = []
   const stop = new AbortController()

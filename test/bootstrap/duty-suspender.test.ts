@@ -56,7 +56,7 @@ function beside() {
 
 const containerApis = /\/(services|endpoints|pods|nodes)(\/|$)|\/apis\/(discovery|networking)\.k8s\.io/
 
-test('beside a server without the APIs of containers each duty is left out with one line, and nothing fails', async () => {
+test('on a server without the container APIs each duty is suspended with one log line, and no check fails', async () => {
   const { state, begin, faults, lines, warnings, time, api } = beside()
   state.hidden = containerApis
   const started = begin()
@@ -75,7 +75,7 @@ test('beside a server without the APIs of containers each duty is left out with 
   await started.end()
 })
 
-test('beside a server without IPAddresses the controller service-cidr is left out, and the others are not', async () => {
+test('on a server without IPAddresses only the controller service-cidr is suspended', async () => {
   const { state, begin, faults, lines, warnings, time } = beside()
   // As up to 1.32: discovery is of the whole group.
   state.hidden = /\/apis\/networking\.k8s\.io\//
@@ -86,7 +86,7 @@ test('beside a server without IPAddresses the controller service-cidr is left ou
   await started.end()
 })
 
-test('what is not served is asked for once a minute in the end, and taken up when it appears', async () => {
+test('a missing resource is probed by discovery about once a minute, and its duty starts when the resource appears', async () => {
   const { state, begin, faults, lines, warnings, time, api } = beside()
   state.hidden = containerApis
   const started = begin()
@@ -115,7 +115,7 @@ test('what is not served is asked for once a minute in the end, and taken up whe
   await started.end()
 })
 
-test('a duty that the server does itself is not said to be done here when what it needs appears', async () => {
+test('when the resources appear, a duty that the server performs itself is not logged as started', async () => {
   const { state, begin, lines, time, ports } = beside()
   state.hidden = containerApis
   const checks = [{ name: 'poststarthook/start-service-ip-repair-controllers', ok: true }]
@@ -130,7 +130,7 @@ test('a duty that the server does itself is not said to be done here when what i
   await started.end()
 })
 
-test('a duty that waits for its resources is not active when the server ceases to do it itself', async () => {
+test('a duty that waits for its resources stays inactive when the server stops performing it', async () => {
   const { state, begin, time, ports } = beside()
   state.hidden = containerApis
   const hook = { name: 'poststarthook/start-kubernetes-service-cidr-controller', ok: true }
@@ -148,7 +148,7 @@ test('a duty that waits for its resources is not active when the server ceases t
   await started.end()
 })
 
-test('of two processes only the leader is active when the resources of a controller appear', async () => {
+test('when the resources of a controller appear, only the leader of two processes is active', async () => {
   const { state, begin, time } = beside()
   state.hidden = containerApis
   const processes = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) => {
@@ -167,7 +167,7 @@ test('of two processes only the leader is active when the resources of a control
   for (const { end } of processes) await end()
 })
 
-test('a server that answers 404 for three seconds while it starts has nothing left out', async () => {
+test('a server that answers 404 for three seconds at its start causes no suspension', async () => {
   const { state, begin, lines, time, api } = beside()
   state.hidden = containerApis
   const started = begin()
@@ -179,7 +179,7 @@ test('a server that answers 404 for three seconds while it starts has nothing le
   await started.end()
 })
 
-test('while discovery gives no answer, what it denied before is requested, and taken up', async () => {
+test('while discovery is refused, a suspended duty tries its resources itself, and starts', async () => {
   const { state, begin, faults, lines, time, api } = beside()
   state.hidden = containerApis
   const started = begin()
@@ -196,7 +196,7 @@ test('while discovery gives no answer, what it denied before is requested, and t
   await started.end()
 })
 
-test('two moments of 404, minutes apart, leave nothing out', async () => {
+test('two short spells of 404, minutes apart, suspend no duty', async () => {
   const { state, begin, lines, time, api } = beside()
   const started = begin()
   await time.advance(600_000)
@@ -215,7 +215,7 @@ for (const [says, hidden, duties] of [
   ['that discovery contradicts', /\/namespaces\/default\/(services|endpoints|endpointslices)(\/|$)/, []],
   ['that discovery confirms', containerApis, ['kubernetes-service']],
 ] as const) {
-  test(`a 404 ${says}, for what was served before, costs no address`, async () => {
+  test(`a 404 ${says}, for a resource that was served before, removes no address from the list`, async () => {
     const { state, begin, lines, time, api, server, ports } = beside()
     const started = begin()
     await time.advance(10_000)
@@ -238,7 +238,7 @@ for (const [says, hidden, duties] of [
   })
 }
 
-test('where there is no list, a master that leaves needs none to be written', async () => {
+test('a master that leaves withdraws its address without delay if the server does not serve the list', async () => {
   const { state, begin, time, logger } = beside()
   state.hidden = containerApis
   const started = begin()

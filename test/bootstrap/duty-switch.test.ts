@@ -149,7 +149,7 @@ function setUp(
   }
 }
 
-test('nothing is decided before the first answer, and a refusal is none', async (t) => {
+test('nothing is decided before the first answer, and a refusal does not count as one', async (t) => {
   const { time, terms, settled, known, active, refuse, answer, said } = setUp(t)
   await time.advance(300_000)
   await refuse()
@@ -160,7 +160,7 @@ test('nothing is decided before the first answer, and a refusal is none', async 
   assert.deepEqual([terms.length, await active()], [1, 1])
 })
 
-test('an early term begins before the first answer, which lets it write where the duty is done here', async (t) => {
+test('an early term begins before the first answer, and may write once that answer leaves the duty to this process', async (t) => {
   const { time, terms, settled, active, refuse, answer } = setUp(t, { early: true })
   await time.advance(0)
   await refuse()
@@ -177,7 +177,7 @@ test('an early term begins before the first answer, which lets it write where th
   assert.deepEqual([await active(), await settled()], [1, false])
 })
 
-test('an early term ends, without having written, where the server does the duty, or does all but some objects', async (t) => {
+test('an early term ends without a write if the server performs the duty, fully or except for some objects', async (t) => {
   const left = setUp(t, { early: true })
   await left.time.advance(0)
   await left.answer(NAMESPACES, BOOTSTRAP)
@@ -197,7 +197,7 @@ test('an early term ends, without having written, where the server does the duty
   )
 })
 
-test('an answer from before its start counts, and what concerns other duties changes nothing', async (t) => {
+test('an answer from before the start counts, and a hook of another duty changes nothing', async (t) => {
   const { answer, terms, begin, said, time } = setUp(t, { runs: false })
   await answer()
   assert.equal(terms.length, 0)
@@ -208,7 +208,7 @@ test('an answer from before its start counts, and what concerns other duties cha
   assert.deepEqual([terms.length, said()], [1, ['debug duty on']])
 })
 
-test('a duty that the server does not do is done here, and is settled when it was done', async (t) => {
+test('a duty that the server does not perform runs here, and is settled when it completes', async (t) => {
   const { terms, settled, known, answer, said } = setUp(t)
   await answer(REPAIRS)
   assert.deepEqual(
@@ -221,7 +221,7 @@ test('a duty that the server does not do is done here, and is settled when it wa
   assert.deepEqual([await settled(), await known()], [true, true])
 })
 
-test('a duty that is off is settled with the first answer, and never done', async (t) => {
+test('a duty that is off is settled by the first answer, and never runs', async (t) => {
   const { made, terms, settled, known, active, answer, said } = setUp(t, { controllers: 'auto,-system-namespaces' })
   assert.equal(await settled(), false)
   const before = made.settled()
@@ -233,7 +233,7 @@ test('a duty that is off is settled with the first answer, and never done', asyn
   assert.equal(terms.length, 0)
 })
 
-test('a duty that the server does is left to it, and done here after a minute of answers without its hook', async (t) => {
+test('a duty that the server performs is left to it, and runs here after a minute of answers without its hook', async (t) => {
   const { time, terms, settled, known, active, answer, answerForAMinute, said } = setUp(t)
   await answer(NAMESPACES, BOOTSTRAP)
   assert.deepEqual([await settled(), await known(), await active(), terms.length], [true, true, 0, 0])
@@ -246,7 +246,7 @@ test('a duty that the server does is left to it, and done here after a minute of
   ])
 })
 
-test('a duty that is done here ends when a server does it, and is in no bad condition then', async (t) => {
+test('a running duty ends when a server performs it, and its fault is cleared', async (t) => {
   const { time, terms, active, answer, answerForAMinute, health, running, known, stop } = setUp(t)
   await answer()
   await time.advance(10_000)
@@ -273,7 +273,7 @@ test('a degraded duty is known but not settled', async (t) => {
   assert.deepEqual([await settled(), await known()], [false, true])
 })
 
-test('the next term begins only when the last has ended', async (t) => {
+test('the next term begins only after the previous one has ended', async (t) => {
   const { terms, answer, answerForAMinute, lingers } = setUp(t)
   const ending = Promise.withResolvers<void>()
   lingers.until = ending.promise
@@ -286,7 +286,7 @@ test('the next term begins only when the last has ended', async (t) => {
   assert.equal(terms.length, 2)
 })
 
-test('what the server leaves out is done here, and is not waited for', async (t) => {
+test('objects that the server leaves out are managed here, and nothing waits for them', async (t) => {
   const { terms, answer, answerForAMinute, running, active, settled, said } = setUp(t)
   await answer(NAMESPACES)
   assert.deepEqual(
@@ -310,7 +310,7 @@ test('what the server leaves out is done here, and is not waited for', async (t)
   assert.deepEqual(terms[3]?.only, ['kube-node-lease'])
 })
 
-test('a duty that reports runs beside the server, and begins anew only when it must repair', async (t) => {
+test('a reporting duty runs beside the server, and restarts only when it must repair', async (t) => {
   const { terms, answer, answerForAMinute, running, active, settled, said } = setUp(t, {
     name: 'cluster-ip-repair',
     reports: true,
@@ -331,7 +331,7 @@ test('a duty that reports runs beside the server, and begins anew only when it m
   )
 })
 
-test('a duty that was asked for by name is done beside the server, with a warning', async (t) => {
+test('a duty selected by name runs beside a server that performs it, with a warning', async (t) => {
   for (const [name, hook, reports] of [
     ['system-namespaces', NAMESPACES, undefined],
     ['cluster-ip-repair', REPAIRS, true],
@@ -353,7 +353,7 @@ test('a duty that was asked for by name is done beside the server, with a warnin
   }
 })
 
-test('a term that fails is made again, for what is decided then', async (t) => {
+test('a term that fails is restarted with the current decision', async (t) => {
   const { time, terms, answer, active } = setUp(t)
   await answer(NAMESPACES)
   terms[0]?.crash(new Error('a mistake'))
@@ -367,7 +367,7 @@ test('a term that fails is made again, for what is decided then', async (t) => {
   assert.equal(await active(), 0)
 })
 
-test('it ends with its signal, whatever it does, and decides nothing after that', async (t) => {
+test('the switch ends with its signal, in every state, and decides nothing afterwards', async (t) => {
   const afterAnswers: readonly (readonly string[] | undefined)[] = [undefined, [], [NAMESPACES, BOOTSTRAP]]
   for (const hooks of afterAnswers) {
     const { time, clock, terms, answer, end, running, said } = setUp(t)

@@ -51,17 +51,17 @@ async function stoppedWhileEtcdHangs({ hangsMs, lives }: { readonly hangsMs: num
   return { listed: subsets?.[0]?.addresses?.map(({ ip }) => ip), endedMs: endedMs ?? Number.NaN }
 }
 
-test('a stopped master whose server lives waits for its hung etcd, and leaves when that answers', async () => {
+test('a stopped master whose server is alive waits for its hung etcd, and leaves the list when etcd answers', async () => {
   const { listed } = await stoppedWhileEtcdHangs({ hangsMs: 10_000, lives: true })
   assert.deepEqual(listed, ['192.0.2.2'])
 })
 
-test('a stopped master gives up after some seconds in which nothing answers', async () => {
+test('a stopped master gives up after five to seven seconds without any answer', async () => {
   const { endedMs } = await stoppedWhileEtcdHangs({ hangsMs: 12_000, lives: false })
   assert.ok(endedMs >= 5_000 && endedMs <= 7_000, `${endedMs} ms`)
 })
 
-test('an unready master that is stopped does not come back to the list', { timeout: 20_000 }, async () => {
+test('an unready master that is stopped does not return to the list', { timeout: 20_000 }, async () => {
   const { time, api, start } = setUp()
   let answer: ReadinessAnswer = ready
   const master = start({}, { readiness: { probe: async () => answer, answers: async () => true } })
@@ -83,7 +83,7 @@ test('an unready master that is stopped does not come back to the list', { timeo
   assert.deepEqual(lists, [['192.0.2.1', '192.0.2.2'], ['192.0.2.2']])
 })
 
-test('a master that leaves reads the leases after the list that it writes, so that whoever has just come stays on it', async () => {
+test('a master that leaves reads the leases after the list it writes, so a master that has just joined stays listed', async () => {
   const { time, api, start } = setUp()
   const order: string[] = []
   const master = start(

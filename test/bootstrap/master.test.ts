@@ -28,7 +28,7 @@ import { setUp, storeLeaseOfAnother } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
 
-test('a dry run writes nothing, and says once what it would write and why', async () => {
+test('a dry run writes nothing, and logs what it would write and why', async () => {
   const { time, server, said, start, logger } = setUp()
   const { end } = start({ dryRun: 'true' })
   const before = server.revision
@@ -68,7 +68,7 @@ test('a dry run writes nothing, and says once what it would write and why', asyn
   for (const { fields, message } of logger.lines) assert.equal(fields.dryRun, true, message)
 })
 
-test('a dry run beside another master says that it would withdraw its address, and waits for no confirmation', async () => {
+test('a dry run beside another master logs that it would withdraw its address, and does not wait for confirmation', async () => {
   const { time, api, start, said } = setUp()
   const other = start({ advertiseAddress: '192.0.2.2' })
   await time.advance(2_000)
@@ -82,7 +82,7 @@ test('a dry run beside another master says that it would withdraw its address, a
   await other.end()
 })
 
-test('withdraw takes a running master out and keeps it out until it is started again', async () => {
+test('withdraw removes a running master from the list until it is restarted', async () => {
   const { time, api, ports, start, said } = setUp()
   const one = start()
   const two = start({ advertiseAddress: '192.0.2.2' })
@@ -118,7 +118,9 @@ test('withdraw takes a running master out and keeps it out until it is started a
   await two.end()
 })
 
-test('withdraw records the mark as an Event, even if it may not write the list', { timeout: 20_000 }, async () => {
+test('withdraw records an Event for the withdrawal mark even if it may not write the list', {
+  timeout: 20_000,
+}, async () => {
   const { time, api, ports, start, transport } = setUp()
   const masters = [start(), start({ advertiseAddress: '192.0.2.2' })]
   await time.advance(2_000)
@@ -136,7 +138,7 @@ test('withdraw records the mark as an Event, even if it may not write the list',
   for (const master of masters) await master.end()
 })
 
-test('withdraw of the last master leaves its record as it was', async () => {
+test('withdraw of the last master does not change the annotations of its Lease', async () => {
   const { time, api, ports, start } = setUp()
   const one = start()
   await time.advance(2_000)
@@ -161,7 +163,7 @@ function writtenLists(api: KubeApi) {
   return { through, written }
 }
 
-test('withdraw takes no master off the list for another whose Lease has ended and cannot be deleted', async () => {
+test('withdraw does not remove a master when the only other one has an expired Lease that cannot be deleted', async () => {
   const { time, api, ports, start, transport } = setUp()
   const one = start()
   await time.advance(2_000)
@@ -190,7 +192,7 @@ test('withdraw takes no master off the list for another whose Lease has ended an
   await three.end()
 })
 
-test('withdraw takes no master off the list for dead ones that are still listed after a power failure', async () => {
+test('withdraw does not remove the only live master while dead ones are still listed after a power failure', async () => {
   const { time, api, ports, start } = setUp()
   const before = start({ onShutdown: 'keep' })
   await time.advance(2_000)
@@ -210,7 +212,7 @@ test('withdraw takes no master off the list for dead ones that are still listed 
   await one.end()
 })
 
-test('withdraw waits for a renewal of the others where clocks differ, and for nothing where they agree', async () => {
+test('withdraw waits for a renewal by the others if clocks differ, and does not wait if they agree', async () => {
   for (const skewMs of [-3_600_000, 0, 3_600_000]) {
     const { time, api, ports, start } = setUp()
     const one = start()
@@ -232,7 +234,7 @@ test('withdraw waits for a renewal of the others where clocks differ, and for no
   }
 })
 
-test('always withdraws the last ready master, and lists another that is alive and not ready', async () => {
+test('withdraw with onShutdown=always removes the last ready master, and lists another that is alive but not ready', async () => {
   const { time, api, ports, start } = setUp()
   // The sidecar of this master stops, and does not correct the list.
   const one = start({ onShutdown: 'keep' })
@@ -245,7 +247,7 @@ test('always withdraws the last ready master, and lists another that is alive an
   assert.deepEqual([type, written], ['withdrawn', [['192.0.2.2']]])
 })
 
-test('withdraw ends when its Event is written, however long that takes', async () => {
+test('withdraw does not end before its Event is written', async () => {
   const { time, transport, api, ports, start } = setUp()
   const { options, end } = start({ leaseStore: 'kubernetes' })
   await time.advance(20_000)
@@ -265,7 +267,7 @@ test('withdraw ends when its Event is written, however long that takes', async (
   await end()
 })
 
-test('withdraw without an address takes the one master of this host, and neither of two', async () => {
+test('withdraw without an address removes the only master of this host, and refuses to choose between two', async () => {
   const { time, ports, start } = setUp()
   const masters = ['192.0.2.1', '192.0.2.2'].map((advertiseAddress) => start({ advertiseAddress }))
   await time.advance(2_000)
@@ -284,7 +286,7 @@ test('withdraw without an address takes the one master of this host, and neither
   await masters[0]?.end()
 })
 
-test('withdraw of a master whose API server is gone deletes its lease in etcd, if another one is there to update the list', async () => {
+test('withdraw of a master whose API server is unreachable deletes its lease in etcd, if another master can update the list', async () => {
   const { time, ports, start, transport } = setUp()
   const etcd = { kv: new MemoryEtcd({ clock: ports.clock }).client(), Leases: EtcdLeases, Ranges: EtcdRangeRegistry }
   const settings = { etcdServers: 'http://127.0.0.1:2379' }
@@ -312,7 +314,7 @@ test('withdraw of a master whose API server is gone deletes its lease in etcd, i
   await two.end()
 })
 
-test('withdraw of a master that is not there, or whose leases are out of reach, says so', async () => {
+test('withdraw reports an unknown master as nothing to do, and fails if the lease store is not accessible', async () => {
   const { ports } = setUp()
   const { signal } = new AbortController()
   const settings = { advertiseAddress: '192.0.2.1' }
@@ -339,7 +341,7 @@ for (const [refused, damaged] of [
   [endpointSlices, endpoints],
   [endpoints, endpointSlices],
 ] as [Resource<KubeObject>, Resource<KubeObject>][]) {
-  test(`${refused.plural} that the server refuses for a minute do not hold up the mending of ${damaged.plural}`, async () => {
+  test(`a minute of refused writes to ${refused.plural} does not delay the repair of ${damaged.plural}`, async () => {
     const { time, server, transport, ports, start } = setUp()
     const { clock, random } = ports
     const others = restKubeApi({ transport: inProcessTransport(server), clock, random })
@@ -368,7 +370,7 @@ for (const [status, kind] of [
   [503, endpoints],
   [503, services],
 ] as const) {
-  test(`${kind.plural} are mended within two seconds after a gateway that answered ${status} and asked for twenty is gone`, async () => {
+  test(`${kind.plural} are recreated within two seconds after a gateway ends its ${status} answers with Retry-After: 20`, async () => {
     const { time, server, transport, ports, start } = setUp()
     const { clock, random } = ports
     const others = restKubeApi({ transport: inProcessTransport(server), clock, random })
@@ -385,7 +387,7 @@ for (const [status, kind] of [
   })
 }
 
-test('a server that is back may refuse the second address for a moment: nobody asks it for another', async () => {
+test('after an outage a few refusals of the second ClusterIP delay it by at most five seconds', async () => {
   const { time, transport, api, start } = setUp()
   const write = {
     fault: { type: 'status', status: 422 },
@@ -409,7 +411,7 @@ test('a server that is back may refuse the second address for a moment: nobody a
   await end()
 })
 
-test('with the reconciler none the Service is kept and nobody is listed', async () => {
+test('with the reconciler none the Service is managed and no master is listed', async () => {
   const { time, api, start } = setUp()
   const { end } = start({ endpointReconcilerType: 'none' })
   await time.advance(30_000)
@@ -419,7 +421,7 @@ test('with the reconciler none the Service is kept and nobody is listed', async 
   await end()
 })
 
-test('a port change rolls through a fleet without a fight and is made by the last', async () => {
+test('during a rolling port change the Service port changes once, with the last master', async () => {
   const { time, api, start, said } = setUp()
   let one = start()
   const two = start({ advertiseAddress: '192.0.2.2' })
@@ -441,7 +443,7 @@ test('a port change rolls through a fleet without a fight and is made by the las
   await last.end()
 })
 
-test('without etcd the Service and the namespaces are made, the Endpoints are not, and the outage is said once', async () => {
+test('without etcd the Service is created, the Endpoints are not, and the outage is logged once', async () => {
   const { time, ports, api, start, said } = setUp()
   let away = true
   const etcd = faultyEtcd(new MemoryEtcd({ clock: ports.clock }).client(), {
@@ -469,7 +471,7 @@ test('without etcd the Service and the namespaces are made, the Endpoints are no
   await end()
 })
 
-test('ports that a kube-apiserver in the fleet may want are kept, which is said once, and put right when it has gone', async () => {
+test('ports that a kube-apiserver may need are preserved and logged once, and corrected after that server has left', async () => {
   const { time, ports, api, start, said } = setUp()
   const registry = new MemoryLeaseRegistry(ports.clock)
   const { end } = start({}, { leases: new MemoryLeases(registry, { ttlMs: 15_000 }) })
@@ -492,7 +494,7 @@ test('ports that a kube-apiserver in the fleet may want are kept, which is said 
   await end()
 })
 
-test('each time that the server begins to refuse to tell its readiness is one Event', () => {
+test('each time the server starts to refuse /readyz, one Event is recorded', () => {
   const recorded: EventToRecord[] = []
   let hear: (answer: ReadinessAnswer, sentAtMs: number) => void = () => assert.fail()
   const monitor = {

@@ -35,7 +35,7 @@ function permitOf(controllers: readonly string[], answers: readonly ReadinessAns
   return { time, permit, monitor, asked: () => asked }
 }
 
-test('beside a server that does not repair, each round of writes is granted anew', async () => {
+test('if the server does not repair, the permit asks it again for each round of writes', async () => {
   const { permit, asked } = permitOf(['auto'], [bare])
   assert.equal(await permit.granted(signal), true)
   assert.equal(await permit.granted(signal), true)
@@ -43,7 +43,7 @@ test('beside a server that does not repair, each round of writes is granted anew
   assert.equal(permit.mode, 'repair')
 })
 
-test('a server that repairs itself and has taken the place of one that did not is left alone, until none has said so for a minute', async () => {
+test('a server that starts to repair itself withholds the permit, until its hook has been absent for a minute', async () => {
   const { time, permit, monitor, asked } = permitOf(['auto'], [bare, stock, bare])
   assert.equal(await permit.granted(signal), true)
   assert.equal(await permit.granted(signal), false)
@@ -58,13 +58,13 @@ test('a server that repairs itself and has taken the place of one that did not i
   assert.equal(await permit.granted(signal), true)
 })
 
-test('a repair that was asked for by name writes beside a server that does it itself', async () => {
+test('a repair selected by name may write beside a server that repairs itself', async () => {
   const { permit, asked } = permitOf(['auto', 'cluster-ip-repair'], [stock])
   assert.equal(await permit.granted(signal), true)
   assert.equal(asked(), 0)
 })
 
-test('nothing is granted while the server refuses to tell what it does itself', async () => {
+test('no permit is granted while the server refuses to list its hooks', async () => {
   const { permit } = permitOf(
     ['auto'],
     [{ answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 403' }],
@@ -73,7 +73,7 @@ test('nothing is granted while the server refuses to tell what it does itself', 
   assert.equal(permit.mode, 'repair')
 })
 
-test('nothing is granted while no server answers', async () => {
+test('no permit is granted while no server answers', async () => {
   const { permit } = permitOf(['auto'], [{ answered: false, reason: 'connection refused' }])
   await assert.rejects(permit.granted(signal), (error) => isKubeError(error, 'Unreachable'))
   assert.equal(permit.mode, 'repair')

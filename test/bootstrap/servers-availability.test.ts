@@ -25,7 +25,7 @@ for (const [server, error] of [
   ['own', new LeaseStoreError('update', new Error('connection refused'))],
   ['etcd', new RequestTimeout(1_500)],
 ] as const) {
-  test(`an outage of ${server} (${error.name}) is that server’s alone, until the one who suffered it is served`, async () => {
+  test(`an outage of ${server} (${error.name}) affects only that server, until the failed part succeeds or is forgotten`, async () => {
     const { time, ...servers } = openServers()
     const availability = availabilityByServer(servers)
     const lost = () => (['api', 'etcd', 'own'] as const).filter((name) => !servers[name].available)
@@ -41,7 +41,7 @@ for (const [server, error] of [
   })
 }
 
-test('whichever server refuses a part for good, its words are found', () => {
+test('a permanent refusal of a part by either server is found with its message', () => {
   for (const error of [new KubeError('Forbidden', 'not you'), new EtcdError('PermissionDenied', 'not you')]) {
     const availability = availabilityByServer(openServers())
     assert.equal(availability.refusalOf('lease'), undefined)

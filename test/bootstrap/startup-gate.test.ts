@@ -11,7 +11,7 @@ import { setUp } from './masters-world.ts'
 const settings = { readinessGate: 'startup', controllers: 'system-namespaces' } as const
 const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
 
-test('one probe that hangs is not followed by another, and ends with its master', async () => {
+test('a hanging probe is not followed by another, and ends with its master', async () => {
   const { time, start } = setUp()
   let probes = 0
   const probe = async (signal: AbortSignal): Promise<ReadinessAnswer> => {
@@ -25,7 +25,7 @@ test('one probe that hangs is not followed by another, and ends with its master'
   await end()
 })
 
-test('a server that does not answer is asked every ten seconds', async () => {
+test('a server that does not answer is probed every ten seconds', async () => {
   const { time, ports, start } = setUp()
   let probes = 0
   const probe = async (signal: AbortSignal): Promise<ReadinessAnswer> => {
@@ -39,7 +39,7 @@ test('a server that does not answer is asked every ten seconds', async () => {
   await end()
 })
 
-test('a server that was ready and says that it is not serves for as long as it answers', async () => {
+test('after it was ready once, a server that reports unready still counts as ready while it answers', async () => {
   const { time, api, start } = setUp()
   let probes = 0
   const probe = async (): Promise<ReadinessAnswer> =>

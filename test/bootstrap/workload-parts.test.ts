@@ -10,14 +10,14 @@ import { createPods, createService, readinessOf, serving } from './composed-work
 
 const LEASE = { namespace: 'kube-system', name: 'apiserver-bootstrap' }
 
-test('without a selected controller there is nothing to run, and each counts as not active', async (t) => {
+test('without a selected controller nothing runs, and each controller is reported as inactive', async (t) => {
   const { compose } = await serving(t)
   const none = compose('one', { controllers: 'auto' })
   assert.equal(none.workloads, undefined)
   assert.deepEqual([await none.known(), await none.active()], [4, []])
 })
 
-test('without an election the selected controllers are active from start to end, the others never', async (t) => {
+test('without leader election the selected controllers are active from start to end, the others never', async (t) => {
   const { api, compose } = await serving(t)
   const one = compose('one', { controllers: 'endpoints,service-cidr', leaderElect: 'false' })
   assert.deepEqual(await one.active(), [])
@@ -29,7 +29,7 @@ test('without an election the selected controllers are active from start to end,
   assert.deepEqual(await one.active(), [])
 })
 
-test('a controller has done its duty when it knows all that it needs, not when its term begins', async (t) => {
+test('a controller is done when it has listed all its resources, not when its term begins', async (t) => {
   const { time, transport, compose } = await serving(t)
   const one = compose('one', { controllers: 'endpoints,service-cidr', leaderElect: 'false' })
   transport.faults.add({ fault: { type: 'delay', ms: 5_000 }, pathPrefix: '/api/v1/pods' })
@@ -43,7 +43,7 @@ test('a controller has done its duty when it knows all that it needs, not when i
   assert.deepEqual(one.reported(), [...begun, 'endpoints done', 'service-cidr done'])
 })
 
-test('of two processes one is active; the other is when the first ends, and has nothing to do until then', async (t) => {
+test('of two processes one is active, and the other takes over when it ends', async (t) => {
   const { time, api, compose } = await serving(t)
   const [one, two] = ['one', 'two'].map((host) => compose(host, { controllers: 'endpoints' }))
   assert.ok(one !== undefined && two !== undefined)
@@ -59,7 +59,7 @@ test('of two processes one is active; the other is when the first ends, and has 
   assert.deepEqual(two.reported(), ['endpoints begun', 'endpoints done'])
 })
 
-test('two processes on one host are two candidates', async (t) => {
+test('two processes on one host are separate candidates', async (t) => {
   const { compose } = await serving(t)
   const [one, two] = [1, 2].map(() => compose('same', { controllers: 'endpoints' }))
   await one?.start()
@@ -67,7 +67,7 @@ test('two processes on one host are two candidates', async (t) => {
   assert.deepEqual([await one?.active(), await two?.active()], [['endpoints'], []])
 })
 
-test('who loses the lead is not active any more, has nothing to do, and is active again later', async (t) => {
+test('a leader that loses its Lease becomes inactive, and active again later', async (t) => {
   const { time, transport, compose } = await serving(t)
   const one = compose('one', { controllers: 'endpoints' })
   await one.start()
@@ -82,7 +82,7 @@ test('who loses the lead is not active any more, has nothing to do, and is activ
   assert.deepEqual(one.reported(), ['endpoints begun', 'endpoints done'])
 })
 
-test('a dry run takes part in no election: it works beside a leader, and takes no Lease', async (t) => {
+test('a dry run takes part in no election: it is active and creates no Lease', async (t) => {
   const { api, compose } = await serving(t)
   const dry = compose('dry', { controllers: 'endpoints', dryRun: 'true' })
   await dry.start()
@@ -90,7 +90,7 @@ test('a dry run takes part in no election: it works beside a leader, and takes n
   assert.deepEqual((await api.list(leases)).items, [])
 })
 
-test('a mistake in what all share ends the term for all, and another begins', async (t) => {
+test('an unexpected error in a shared part ends the term of all controllers, and another term begins', async (t) => {
   const { time, api, compose } = await serving(t)
   let broken = true
   const watching = passedOn(api, {
@@ -110,7 +110,7 @@ test('a mistake in what all share ends the term for all, and another begins', as
   assert.deepEqual(one.reported().slice(-2).sort(), ['endpoints done', 'service-cidr done'])
 })
 
-test('a Service with few Pods is written often, one with many once a second at most, and each slice takes its time', async (t) => {
+test('Endpoints of many Pods are written once a second, of few Pods more often; EndpointSlices do not depend on the number', async (t) => {
   const { time, api, ports, compose } = await serving(t)
   const writes: (readonly [plural: string, atMs: number])[] = []
   const update: KubeApi['update'] = (resource, object, options) => {
@@ -146,7 +146,7 @@ test('a Service with few Pods is written often, one with many once a second at m
   assert.deepEqual(await pauses({ all: 'all' }), { endpoints: 1_000, slices: 13.5 })
 })
 
-test('a process that was frozen beyond the end of its Lease writes nothing until it leads again', async (t) => {
+test('a process that was frozen past the expiry of its Lease writes nothing until it leads again', async (t) => {
   const { time, api, compose } = await serving(t)
   await createPods(api, 2, () => ({ app: 'web' }))
   await createService(api, 'web', { app: 'web' })
@@ -169,7 +169,7 @@ test('a process that was frozen beyond the end of its Lease writes nothing until
   assert.deepEqual(await listed(), [1, 1])
 })
 
-test('a mistake in one controller ends its term alone, and it begins another', async (t) => {
+test('an unexpected error in one controller ends only its term, and that controller restarts', async (t) => {
   const { time, api, compose } = await serving(t)
   const metrics = prometheusMetrics()
   let broken = false
@@ -202,7 +202,7 @@ test('a mistake in one controller ends its term alone, and it begins another', a
   assert.deepEqual(ready, [false, false])
 })
 
-test('when the server is back, what failed is tried again at once, by whoever reports Events under its usual name', async (t) => {
+test('when the server returns, failed syncs are retried at once, and controllers record Events under their upstream names', async (t) => {
   const { time, api, logger, compose } = await serving(t)
   await createPods(api, 1, () => ({ app: 'web' }))
   await createService(api, 'web', { app: 'web' })
@@ -305,7 +305,7 @@ const marks: readonly (readonly [what: string, controllers: string, found: Found
 
 for (const [what, controllers, found, kubernetes, web] of marks) {
   const does = kubernetes === '' ? 'left alone' : 'taken over'
-  test(`${what}: default/kubernetes is ${does}, every other Service is not excluded`, async (t) => {
+  test(`${what}: default/kubernetes is ${does}, other Services are managed as usual`, async (t) => {
     assert.deepEqual(await writtenBy(t, controllers, found), [kubernetes, web])
   })
 }

@@ -88,7 +88,7 @@ async function setUp() {
   return { time, server, api, start, pod, listed }
 }
 
-test('Pods that a Service selects come to be in its Endpoints and EndpointSlices', async () => {
+test('Pods that a Service selects are listed in its Endpoints and EndpointSlices', async () => {
   const { time, start, pod, listed } = await setUp()
   const one = start('one')
   await pod('a', '10.0.0.1')
@@ -100,7 +100,7 @@ test('Pods that a Service selects come to be in its Endpoints and EndpointSlices
   await one.end()
 })
 
-test('a controller that may not list what it needs is degraded, and the others work', async () => {
+test('a controller that may not list one of its resources is degraded, and the others work', async () => {
   const { time, start, pod, listed } = await setUp()
   const { master, metrics, transport, end } = start('one')
   transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: '/api/v1/nodes' })
@@ -121,7 +121,7 @@ test('a controller that may not list what it needs is degraded, and the others w
   await end()
 })
 
-test('while the Pods may not be listed no controller that needs them begins, and what is listed stays', async () => {
+test('while Pods may not be listed, no controller that needs them starts, and listed addresses stay', async () => {
   const { time, start, pod, listed } = await setUp()
   await pod('a', '10.0.0.1')
   const first = start('one')
@@ -142,7 +142,7 @@ test('while the Pods may not be listed no controller that needs them begins, and
   await end()
 })
 
-test('one of two processes works, and when it ends the other goes on', async () => {
+test('one of two processes leads, and when it ends the other takes over', async () => {
   const { time, api, start, pod, listed } = await setUp()
   const [one, two] = [start('one'), start('two')]
   await time.advance(5_000)
@@ -158,7 +158,7 @@ test('one of two processes works, and when it ends the other goes on', async () 
   await other.end()
 })
 
-test('a leader that is cut off stops before another begins, and works again in a later term', async () => {
+test('a partitioned leader loses leadership, another process takes over, and the first leads again in a later term', async () => {
   const { time, api, start, pod, listed } = await setUp()
   const one = start('one')
   await time.advance(5_000)
@@ -185,7 +185,7 @@ test('a leader that is cut off stops before another begins, and works again in a
   await two.end()
 })
 
-test('what waited in the queues when a term ended does not count in the next', async () => {
+test('keys queued when a term ended do not count in workqueue_depth afterwards', async () => {
   const { time, api, start } = await setUp()
   for (let index = 0; index < 20; index++) {
     const spec = { clusterIP: 'None', selector: { app: 'web' }, ports: [{ port: 80 }] }
@@ -208,7 +208,7 @@ test('what waited in the queues when a term ended does not count in the next', a
   await one.end()
 })
 
-test('after an outage a Service that failed is not kept waiting', async () => {
+test('after an outage a Service that failed before is synced within seconds', async () => {
   const { time, start, pod, listed } = await setUp()
   const one = start('one', { leaderElect: 'false' })
   await time.advance(5_000)
@@ -225,7 +225,7 @@ test('after an outage a Service that failed is not kept waiting', async () => {
   await one.end()
 })
 
-test('default/kubernetes is the masters’ own, also when its Service is deleted or gets a selector', async () => {
+test('default/kubernetes belongs to the masters, even when its Service is deleted or gets a selector', async () => {
   const { time, api, start, pod } = await setUp()
   const one = start('one', { controllers: `auto,-system-namespaces,${all}`, leaderElect: 'false' })
   await time.advance(5_000)
@@ -256,7 +256,7 @@ test('default/kubernetes is the masters’ own, also when its Service is deleted
   await two.end()
 })
 
-test('a dry run of them writes nothing, no Lease either, and says what it would write', async () => {
+test('a dry run of the workload controllers writes nothing, not even a Lease, and logs what it would write', async () => {
   const { time, server, start, pod } = await setUp()
   await pod('a', '10.0.0.1')
   const before = server.revision
@@ -270,7 +270,7 @@ test('a dry run of them writes nothing, no Lease either, and says what it would 
   await one.end()
 })
 
-test('service-cidr alone needs no Pods and Services, and works by turns like the others', async () => {
+test('service-cidr alone needs no Pods or Services, and uses leader election like the other controllers', async () => {
   const { time, api, start } = await setUp()
   await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['10.1.0.0/24'] } })
   const [one, two] = ['one', 'two'].map((name) => start(name, { controllers: 'service-cidr' })) as [
@@ -351,7 +351,7 @@ test('a dry run of service-cidr writes nothing, and logs what it would write', a
   await one.end()
 })
 
-test('a controller of ServiceCIDRs that may not list IPAddresses is degraded', async () => {
+test('a service-cidr controller that may not list IPAddresses is degraded', async () => {
   const { time, start } = await setUp()
   const { master, transport, end } = start('one', { controllers: 'service-cidr' })
   transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: '/apis/networking.k8s.io/v1/ipaddresses' })

@@ -27,7 +27,7 @@ function open(flags: Flags, servesEmbedded = false) {
   return openApiServer(resolved, surroundings, { gated: true, servesEmbedded })
 }
 
-test('what was opened for two servers connects to neither once it is closed', async (t) => {
+test('after close the clients of both servers open no connections', async (t) => {
   const [cluster, own] = await Promise.all([startServer(t, answer), startServer(t, answer)])
   const kubeconfig = writeKubeconfig(join(await tempDir(t), 'kubeconfig'), { server: cluster.url.origin })
   const { api, readiness, close } = await open({ kubeconfig, readyzUrl: `${own.url.origin}/readyz` })
@@ -38,7 +38,7 @@ test('what was opened for two servers connects to neither once it is closed', as
 })
 
 // support/leaks.ts fails this file if the server still listens.
-test('an embedded server that listens is closed with its kubeconfig', async () => {
+test('close stops an embedded API server and removes its kubeconfig', async () => {
   const { api, kubeconfigFile = '', close } = await open({ embedded: 'true' }, true)
   await access(kubeconfigFile)
   await close()

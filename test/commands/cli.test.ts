@@ -20,13 +20,13 @@ suite('the command line', { concurrency: 2 }, () => {
     [['withdraw', '--dry-run'], "unknown option '--dry-run'; see --help"],
   ]
   for (const [args, line] of wrong) {
-    test(`${JSON.stringify(args)} is refused in one line with exit code 2`, async (t) => {
+    test(`${JSON.stringify(args)} is rejected in one line with exit code 2`, async (t) => {
       const { code, stdout, stderr } = await runProgram(t, args)
       assert.deepEqual({ code, stdout, stderr }, { code: 2, stdout: '', stderr: [line] })
     })
   }
 
-  test('--version names the program and Node', async (t) => {
+  test('--version prints the versions of the program and of Node', async (t) => {
     const { version } = JSON.parse(await readFile(new URL('../../package.json', import.meta.url), 'utf8')) as {
       version: string
     }
@@ -37,7 +37,7 @@ suite('the command line', { concurrency: 2 }, () => {
     )
   })
 
-  test('--help lists the commands, run --help every flag with its default', async (t) => {
+  test('--help lists run, withdraw and config; run --help lists every flag, within 80 columns', async (t) => {
     const [main, run] = await Promise.all([runProgram(t, ['--help']), runProgram(t, ['run', '--help'])])
     assert.deepEqual([main.code, run.code, main.stderr, run.stderr], [0, 0, [], []])
     for (const command of ['run', 'withdraw', 'config']) assert.match(main.stdout, new RegExp(`^  ${command} `, 'm'))
@@ -54,7 +54,7 @@ suite('the command line', { concurrency: 2 }, () => {
     }
   })
 
-  test('a Node that is too old is told so in one line, before anything else is loaded', async (t) => {
+  test('a Node that is too old is reported in one line, before the flags are parsed', async (t) => {
     const pretend = (node: string): readonly string[] => [
       '--import',
       `data:text/javascript,Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '${node}' } })`,
@@ -71,7 +71,7 @@ suite('the command line', { concurrency: 2 }, () => {
     }
   })
 
-  test('every mistake in flags and file is one line, and nothing else is said', async (t) => {
+  test('every mistake in flags and file is reported in one line, without other output', async (t) => {
     const file = join(await tempDir(t), 'sidecar.yaml')
     await writeFile(
       file,
@@ -88,7 +88,7 @@ suite('the command line', { concurrency: 2 }, () => {
     ])
   })
 
-  test('a configuration file that cannot be read is named', async (t) => {
+  test('an unreadable configuration file is reported with its name', async (t) => {
     const directory = await tempDir(t)
     const missing = join(directory, 'none.yaml')
     assert.deepEqual((await runProgram(t, ['config', 'check', '--config', missing])).stderr, [
@@ -99,7 +99,7 @@ suite('the command line', { concurrency: 2 }, () => {
     ])
   })
 
-  test('config print shows effective values, in two forms', async (t) => {
+  test('config print shows effective values as YAML and as JSON', async (t) => {
     const flags = ['config', 'print', '--embedded', '--secure-port=7443', '--dry-run=false']
     const yaml = await runProgram(t, flags)
     assert.equal(yaml.code, 0)
@@ -110,7 +110,7 @@ suite('the command line', { concurrency: 2 }, () => {
     assert.deepEqual([other.code, other.stderr], [2, ['--output: must be one of yaml, json, not "xml"']])
   })
 
-  test('a list may be given in several flags', async (t) => {
+  test('a list flag may be repeated', async (t) => {
     const { stdout } = await runProgram(t, [
       'config',
       'print',

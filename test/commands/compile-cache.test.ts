@@ -14,7 +14,7 @@ const stranger = process.getuid?.() === 0 ? 65_534 : undefined
 /** What the planted code prints. */
 const planted = /planted code runs/
 
-suite('what Node keeps of compiled code', () => {
+suite('the compile cache of Node', () => {
   let program: string
   let cache: string
 
@@ -26,11 +26,11 @@ suite('what Node keeps of compiled code', () => {
     for (const one of undo) await one()
   })
 
-  test('code that somebody has put into a cache runs where Node is told to use that cache', async (t) => {
+  test('planted code in a cache runs if NODE_COMPILE_CACHE selects that cache', async (t) => {
     assert.match(await run(t, program, { NODE_COMPILE_CACHE: cache }), planted)
   })
 
-  test('no cache in the shared temporary directory is used', async (t) => {
+  test('a cache in the shared temporary directory is not used', async (t) => {
     const directory = await tempDir(t)
     await chmod(directory, 0o1777)
     const own = join(directory, 'home')
@@ -43,7 +43,7 @@ suite('what Node keeps of compiled code', () => {
     assert.doesNotMatch(await run(t, program, { TMPDIR: directory, XDG_CACHE_HOME: '/proc/nowhere' }), planted)
   })
 
-  test('the cache is in a directory that only its user can enter', async (t) => {
+  test('the cache is in a directory that only its user can access', async (t) => {
     const home = await tempDir(t)
     for (const [given, below] of [
       [{ XDG_CACHE_HOME: home }, home],
@@ -86,7 +86,7 @@ suite('what Node keeps of compiled code', () => {
     })
   }
 
-  test('without a home the program runs', async (t) => {
+  test('the program runs without a home directory', async (t) => {
     assert.match(await run(t, program, { XDG_CACHE_HOME: '/proc/nowhere' }), /^apiserver-bootstrap /)
   })
 })

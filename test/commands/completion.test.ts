@@ -63,7 +63,7 @@ for (const [words, expected] of cases) {
   })
 }
 
-test('every command and flag is in the script of each shell, and an unknown shell is refused in one line', async (t) => {
+test('completion prints the script of each shell, and an unknown shell is rejected in one line', async (t) => {
   for (const shell of ['bash', 'zsh', 'fish']) {
     const { code, stdout } = await runProgram(t, ['completion', shell])
     assert.equal(code, 0)

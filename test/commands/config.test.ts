@@ -25,13 +25,13 @@ async function kubeconfigFor(t: Cleanup, server: string): Promise<string> {
 const advertised = ['--advertise-address', '192.0.2.1']
 
 suite('config check', { concurrency: 2 }, () => {
-  test('a configuration with which run would start is OK, without a server', async (t) => {
+  test('a valid configuration is OK without a running server', async (t) => {
     const file = await kubeconfigFor(t, 'https://127.0.0.1:1')
     const { code, stdout, stderr } = await runProgram(t, ['config', 'check', '--kubeconfig', file, ...advertised])
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: 'OK\n', stderr: [] })
   })
 
-  test('a kubeconfig that is missing, or lacks the context, is named in one line', async (t) => {
+  test('a missing kubeconfig or context, and --in-cluster outside a Pod, are reported in one line', async (t) => {
     const file = await kubeconfigFor(t, 'https://127.0.0.1:1')
     const missing = await runProgram(t, ['run', '--kubeconfig', `${file}.none`, ...advertised])
     assert.deepEqual([missing.code, missing.stderr], [2, [`--kubeconfig: kubeconfig ${file}.none: no such file`]])
@@ -43,7 +43,7 @@ suite('config check', { concurrency: 2 }, () => {
     assert.match(outside.stderr[0] ?? '', /^--in-cluster: not in a Pod/)
   })
 
-  test('a certificate for etcd or the health address that is missing, is none or does not fit its key is named in one line', async (t) => {
+  test('a missing, invalid or mismatched certificate for etcd or the health address is reported in one line', async (t) => {
     const directory = await tempDir(t)
     const put = async (name: string, text: string): Promise<string> => {
       await writeFile(join(directory, name), text)
@@ -72,7 +72,7 @@ suite('config check', { concurrency: 2 }, () => {
     }
   })
 
-  test("a server that may be another master's needs --readyz-url", async (t) => {
+  test("a server that may be another master's requires --readyz-url", async (t) => {
     const balanced = [
       'config',
       'check',
@@ -90,14 +90,14 @@ suite('config check', { concurrency: 2 }, () => {
     assert.equal(given.code, 0, given.stderr.join())
   })
 
-  test('without the duty for the address no --readyz-url is needed, as for run', async (t) => {
+  test('without the controller of default/kubernetes --readyz-url is not required', async (t) => {
     const kubeconfig = await kubeconfigFor(t, 'https://balancer.example:6443')
     const flags = ['--kubeconfig', kubeconfig, '--controllers=endpoints']
     const { code, stdout, stderr } = await runProgram(t, ['config', 'check', ...flags])
     assert.deepEqual({ code, stdout, stderr }, { code: 0, stdout: 'OK\n', stderr: [] })
   })
 
-  test('a token file that is missing is named, although run would wait for it', async (t) => {
+  test('a missing token file is reported', async (t) => {
     const tokenFile = join(await tempDir(t), 'token')
     const server = 'https://127.0.0.1:1'
     const kubeconfig = writeKubeconfig(join(await tempDir(t), 'kubeconfig'), { server, tokenFile })

@@ -9,7 +9,7 @@ import { parseScenario } from '../../src/drill/scenario/parse.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
-test('a campaign of three seeds in two processes holds, and says what it cost', async (t) => {
+test('a campaign of three seeds in two processes succeeds and reports its cost', async (t) => {
   const directory = join(await tempDir(t), 'report')
   const args = ['drill', 'random', '--seed=1', '--runs=3', '--jobs=2', '--output=json', `--report=${directory}`]
   const { code, stdout } = await runProgram(t, args)
@@ -20,7 +20,7 @@ test('a campaign of three seeds in two processes holds, and says what it cost', 
   assert.equal(await readFile(join(directory, 'campaign.json'), 'utf8'), stdout)
 })
 
-test('SIGINT ends a campaign and its processes at once, and what there is is told, even where its file cannot be written', async (t) => {
+test('SIGINT ends a campaign, which reports its results so far even if its file cannot be written', async (t) => {
   const directory = await tempDir(t)
   const file = join(directory, 'campaign.json')
   await mkdir(file)
@@ -44,7 +44,7 @@ const outcome = { results, shrunk: [{ seed: 3, scenario: randomScenario(3), trie
 const summary = { ...summarize(outcome, 1_000), interrupted: false }
 const options = { seed: 1, runs: 3, version: '1.2.3' }
 
-test('campaign.json names the scenario files that are of this campaign, and no other', () => {
+test('campaign.json names only the scenario files of its own campaign', () => {
   const { files, json } = campaignReport(outcome, summary, { ...options, report: 'out' })
   const { failures } = JSON.parse(json)
   assert.deepEqual(
@@ -59,19 +59,19 @@ test('campaign.json names the scenario files that are of this campaign, and no o
   assert.deepEqual(parseScenario(files['seed-3.yaml'] ?? '', 'seed-3.yaml'), randomScenario(3))
 })
 
-test('without a directory it has no files to name; the text has the shortest schedules all the same', () => {
+test('without a report directory the JSON names no files, but the text still has the shortest schedules', () => {
   const { json, text } = campaignReport(outcome, summary, { ...options, report: undefined })
   assert.equal(json.includes('seed-3.yaml'), false)
   assert.match(text, /^3 random schedules of ten minutes: 2 failed$/m)
   assert.match(text, /\(7 tried\): apiserver-bootstrap drill seed-3\.yaml --seed 3$/m)
 })
 
-test('the text names the files where they are', () => {
+test('the text names scenario files with their directory', () => {
   const { text } = campaignReport(outcome, summary, { ...options, report: 'out' })
   assert.match(text, /apiserver-bootstrap drill out\/seed-3\.yaml --seed 3$/m)
 })
 
-test('ten failures are told in full, of the rest the seeds', () => {
+test('the text has ten failures in full, and of the rest only the seeds', () => {
   const failing = Array.from({ length: 12 }, (_, index) => ({ ...(results[1] as ScheduleResult), seed: index + 1 }))
   const of = { results: failing, shrunk: [] }
   const { text } = campaignReport(

@@ -35,7 +35,7 @@ function told(
   return { timeline, text: () => text }
 }
 
-test('in the simulator the first run of each variant is told, and of the others what did not hold for the first time', (t) => {
+test('the simulator shows the first run of each variant in full, and of later runs only new violations', (t) => {
   const { timeline, text } = told(t, { runs: 3 })
   for (const variant of ['lease (etcd)', 'none']) {
     for (const index of [0, 1, 2]) {
@@ -65,7 +65,7 @@ function lastShown(text: string): string | undefined {
   return text.split(clear).at(-1)?.split(' · ').at(-1)
 }
 
-test('on a terminal a live drill never goes back in time, however late a connection is reported', (t) => {
+test('on a terminal the time of a live drill never decreases, even if a connection is reported late', (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { timeline, text } = told(t, { isTTY: true, live: true, showsEvents: false, runs: 1 })
   const run = { variant: 'none', index: 0 }
@@ -77,7 +77,7 @@ test('on a terminal a live drill never goes back in time, however late a connect
   assert.equal(lastShown(text()), '5s of 1m35s')
 })
 
-test('on a terminal a simulated drill shows which run it is at, and no time', (t) => {
+test('on a terminal a simulated drill shows the current run, but no time', (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { timeline, text } = told(t, { isTTY: true, showsEvents: false })
   for (const event of [kill, { ...kill, atMs: -1 }]) {
@@ -87,21 +87,21 @@ test('on a terminal a simulated drill shows which run it is at, and no time', (t
   assert.deepEqual(text().split(clear).slice(1), ['run 1 of 4 · lease (etcd)', 'run 4 of 4 · none'])
 })
 
-test('live, every run is told', (t) => {
+test('a live drill shows every run', (t) => {
   const { timeline, text } = told(t, { live: true })
   for (const index of [0, 1]) timeline.take(kill, { variant: 'none', index })
   timeline.end()
   assert.equal(text().match(/kill a/g)?.length, 2)
 })
 
-test('where only the report is wanted nothing is told', (t) => {
+test('without showsEvents nothing is shown', (t) => {
   const { timeline, text } = told(t, { showsEvents: false })
   timeline.take(kill, { variant: 'none', index: 0 })
   timeline.end()
   assert.equal(text(), '')
 })
 
-test('on a terminal the progress stands below the lines, no wider than it, and goes at the end', () => {
+test('on a terminal the progress is below the lines, no wider than the terminal, and disappears at the end', () => {
   let text = ''
   const screen = new DrillScreen({ isTTY: true, columns: 12, write: (more: string) => (text += more) })
   screen.progress('0s of 95s')
@@ -113,7 +113,7 @@ test('on a terminal the progress stands below the lines, no wider than it, and g
   assert.equal(text, `${clear}0s of 95s${clear}a line\n0s of 95s${clear}a longer p…${clear}`)
 })
 
-test('elsewhere there is no progress', () => {
+test('without a terminal no progress is shown', () => {
   let text = ''
   const screen = new DrillScreen({ write: (more: string) => (text += more) })
   screen.progress('0s of 95s')
@@ -122,7 +122,7 @@ test('elsewhere there is no progress', () => {
   assert.equal(text, 'a line\n')
 })
 
-test('a file of a report takes the place of a link, and what the link leads to stays as it is', async (t) => {
+test('a report file replaces a link, and the target of the link remains unchanged', async (t) => {
   const [mine, directory] = [join(await tempDir(t), 'mine'), await tempDir(t)]
   await writeFile(mine, 'untouched')
   await symlink(mine, join(directory, 'report.json'))
@@ -138,7 +138,7 @@ test('a file of a report takes the place of a link, and what the link leads to s
   }
 })
 
-test('a file of a report whose content cannot be made is named, and the others are written', async (t) => {
+test('a report file whose content cannot be produced is named, and the other files are written', async (t) => {
   const directory = await tempDir(t)
   const files = {
     'report.json': () => '{}',

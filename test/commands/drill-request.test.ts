@@ -8,7 +8,7 @@ import { readDrillRequest, variantsOf } from '../../src/commands/drill-request.t
 import { parseScenario } from '../../src/drill/scenario/parse.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
-test('the line that makes a drill again says what decides it, for a shell', () => {
+test('the command that repeats a drill contains all relevant flags, quoted for a shell', () => {
   const lines: readonly (readonly [scenario: string, flags: Readonly<Record<string, string>>, line: string])[] = [
     ['crash', {}, 'crash --seed 1'],
     ['crash', { output: 'json', report: 'out' }, 'crash --seed 1'],
@@ -25,7 +25,7 @@ test('the line that makes a drill again says what decides it, for a shell', () =
   }
 })
 
-test('random is a campaign when it is run more than once', () => {
+test('random with more than one run is a campaign', () => {
   const typeOf = (scenario: string, flags = {}): string => readDrillRequest(flags, scenario).type
   assert.deepEqual(
     [typeOf('random'), typeOf('random', { runs: '2' }), typeOf('crash', { runs: '2' }), typeOf('list')],
@@ -56,7 +56,7 @@ const sideBySide: readonly (readonly [fleet: string, flags: object, names: reado
   ],
 ]
 for (const [fleet, flags, names] of sideBySide) {
-  test(`${fleet} with ${JSON.stringify(flags)} is drilled as ${names.join(', ')}`, () => {
+  test(`${fleet} with ${JSON.stringify(flags)} gives the variants ${names.join(', ')}`, () => {
     const varied = variantsOf(scenarioOf(fleet), { reconciler: undefined, leaseStore: undefined, ...flags })
     assert.deepEqual(
       varied.map(({ variant }) => variant.name),
@@ -141,12 +141,12 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
   ['list', { seed: '2' }, '--seed: cannot be used with list'],
 ]
 for (const [scenario, flags, ...lines] of refused) {
-  test(`${scenario} with ${JSON.stringify(flags)} is refused before anything is done`, async () => {
+  test(`${scenario} with ${JSON.stringify(flags)} is rejected`, async () => {
     await assert.rejects(execute(flags, scenario), { code: 'InvalidInput', message: lines.join('\n') })
   })
 }
 
-test('a report goes into any directory that can be made and written', { timeout: 30_000 }, async (t) => {
+test('a report directory is created if missing, and rejected if not writable', { timeout: 30_000 }, async (t) => {
   const directory = await tempDir(t)
   const made = join(directory, 'a', 'b')
   await prepareReportDirectory(made)

@@ -35,13 +35,13 @@ suite('drill', { concurrency: 2 }, () => {
     ],
   ]
   for (const [args, ...lines] of wrong) {
-    test(`${JSON.stringify(args)} is refused with exit code 2`, async (t) => {
+    test(`${JSON.stringify(args)} is rejected with exit code 2`, async (t) => {
       const { code, stdout, stderr } = await runProgram(t, ['drill', ...args])
       assert.deepEqual({ code, stdout, stderr }, { code: 2, stdout: '', stderr: lines })
     })
   }
 
-  test('a scenario with mistakes is refused with exit code 2, each with file and line', async (t) => {
+  test('mistakes in a scenario are reported with file and line, with exit code 2', async (t) => {
     const file = join(await tempDir(t), 'mine.yaml')
     await writeFile(file, crash.replace('at: 5s', 'at: 5').replace('masters: 3', 'masters: 0'))
     const { code, stdout, stderr } = await runProgram(t, ['drill', file])
@@ -59,7 +59,7 @@ suite('drill', { concurrency: 2 }, () => {
   })
 
   for (const args of ['list', 'graceful', 'graceful --output=json', 'random --runs=2 --jobs=1']) {
-    test(`that the output of ${args} cannot be written is said in one line, with exit code 1`, async (t) => {
+    test(`if the output of ${args} cannot be written, one line reports it, with exit code 1`, async (t) => {
       assert.deepEqual(await withFullOutput(t, args), [
         1,
         'apiserver-bootstrap: the output cannot be written: ENOSPC\n',
@@ -67,7 +67,7 @@ suite('drill', { concurrency: 2 }, () => {
     })
   }
 
-  test('when neither the output nor a file can be written both are named', async (t) => {
+  test('if neither the output nor a report file can be written, both are reported', async (t) => {
     const directory = await tempDir(t)
     const file = join(directory, 'report.json')
     await mkdir(file)
@@ -76,7 +76,7 @@ suite('drill', { concurrency: 2 }, () => {
     assert.match(said, /^apiserver-bootstrap: the output cannot be written: ENOSPC; cannot write .*report\.json: .*\n$/)
   })
 
-  test('a file of the report that cannot be written is named at the end; the report and the other files are there', async (t) => {
+  test('unwritable report files are named at the end; the report and the other files are still written', async (t) => {
     const directory = await tempDir(t)
     const [first, last] = [join(directory, 'timeline.txt'), join(directory, 'report.json')]
     await mkdir(first)
@@ -91,13 +91,13 @@ suite('drill', { concurrency: 2 }, () => {
     assert.match(await readFile(join(directory, 'report.html'), 'utf8'), /<\/html>\s*$/)
   })
 
-  test('list shows the built-in scenarios with their sentences', async (t) => {
+  test('list shows the built-in scenarios with their descriptions', async (t) => {
     const { code, stdout, stderr } = await runProgram(t, ['drill', 'list'])
     assert.deepEqual([code, stderr, stdout.trimEnd().split('\n').length], [0, [], 17])
     assert.match(stdout, /^crash +One of five masters dies, and comes back half a minute later\.$/m)
   })
 
-  test('a drill that holds is told line by line, then reported, with exit code 0 and nothing for terminals', async (t) => {
+  test('a successful drill prints its timeline and report without terminal codes, with exit code 0', async (t) => {
     const file = join(await tempDir(t), 'mine.yaml')
     await writeFile(file, crash)
     const { code, stdout, stderr } = await runProgram(t, ['drill', file, '--seed=7'])
@@ -110,7 +110,7 @@ suite('drill', { concurrency: 2 }, () => {
     assert.ok(report.replaceAll("'", '').includes(`drill ${file} --seed 7`), report)
   })
 
-  test('what does not hold is exit code 1; reconcilers are drilled side by side, seeds one after the other', async (t) => {
+  test('a failed drill has exit code 1; it runs the reconcilers side by side, each with all seeds', async (t) => {
     const directory = join(await tempDir(t), 'new', 'report')
     const args = ['drill', 'crash', '--output=json', '--runs=2', '--reconciler', 'lease,none', '--seed=5']
     const { code, stdout, stderr } = await runProgram(t, [...args, '--report', directory])
@@ -135,7 +135,7 @@ suite('drill', { concurrency: 2 }, () => {
     assert.deepEqual([again.code, again.stdout === stdout], [1, true])
   })
 
-  test('who compares may allow what a reconciler is known for', async (t) => {
+  test('--allow-known-failures gives exit code 0 if only known failures of a reconciler occur', async (t) => {
     const { code, stdout } = await runProgram(t, [
       'drill',
       'crash',
@@ -146,13 +146,13 @@ suite('drill', { concurrency: 2 }, () => {
     assert.match(stdout, /^did not hold, by known failures alone: .* --allow-known-failures$/m)
   })
 
-  test('junit is XML and nothing else', async (t) => {
+  test('the output of --output=junit is only XML', async (t) => {
     const { code, stdout } = await runProgram(t, ['drill', 'graceful', '--output=junit'])
     assert.equal(code, 0)
     assert.match(stdout, /^<\?xml [^\n]*\n<testsuites [\s\S]*<\/testsuites>\n$/)
   })
 
-  test('random is the schedule of a seed, or a campaign of many', async (t) => {
+  test('random runs the schedule of one seed, or a campaign with --runs over 1', async (t) => {
     const one = await runProgram(t, ['drill', 'random', '--seed=3', '--output=json'])
     assert.equal((JSON.parse(one.stdout) as DrillReport).scenario.name, 'random-3')
     const many = await runProgram(t, ['drill', 'random', '--runs=2', '--jobs=1'])

@@ -20,7 +20,7 @@ const echoing: RequestListener = ({ headers }, response) => {
 /** Throws an error that nothing catches when it receives SIGUSR2. */
 const throwing = `--import=data:text/javascript,process.on('SIGUSR2',()=>{throw new Error('you sent ${token}')})`
 
-suite('a token that comes back in an error is not shown', { concurrency: 2 }, () => {
+suite('a token echoed in an error is redacted', { concurrency: 2 }, () => {
   for (const args of ['masters', 'masters --watch']) {
     test(`by ${args}`, async (t) => {
       const child = await startProgram(t, [...args.split(' '), `--kubeconfig=${await kubeconfig(t, echoing)}`])
@@ -30,7 +30,7 @@ suite('a token that comes back in an error is not shown', { concurrency: 2 }, ()
     })
   }
 
-  test('by a live drill with an error that nothing catches, which ends it as a signal does', async (t) => {
+  test('by a live drill that an uncaught error ends, after it restores the objects', async (t) => {
     let reached = (): void => {}
     const request = new Promise<void>((resolve) => {
       reached = resolve

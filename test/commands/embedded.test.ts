@@ -33,7 +33,7 @@ async function watched(terminal: { isTTY?: boolean; columns?: number; rows?: num
   return writes
 }
 
-test('on a terminal the table is drawn over itself on change, with the log below', async () => {
+test('on a terminal each change redraws the table in place, with the log below', async () => {
   const writes = await watched({ isTTY: true, columns: 80, rows: 24 })
   assert.ok(writes[0]?.startsWith('\u001b[0Jhead\n\nKIND'), writes[0])
   for (const [index, text] of writes.entries()) {
@@ -43,7 +43,7 @@ test('on a terminal the table is drawn over itself on change, with the log below
   assert.match(writes.at(-1) ?? '', /a log line\nthe last line\n$/, 'what was not drawn yet is drawn at the end')
 })
 
-test('elsewhere each change is a line', async () => {
+test('without a terminal each change is a line', async () => {
   const writes = await watched({})
   assert.equal(writes[0], 'head\n')
   assert.equal(writes[1], '+ Namespace blue: Active\n')
@@ -64,7 +64,7 @@ const endpoints = row('Endpoints', {
   subsets: [{ addresses: [{ ip: '192.0.2.1' }, { ip: '192.0.2.2' }], ports: [{ port: 6443 }] }],
 })
 
-test('each kind shows what its reader looks for', () => {
+test('the detail of each kind shows its essential fields', () => {
   assert.deepEqual(service, { kind: 'Service', name: 'default/kubernetes', detail: 'ClusterIP 10.0.0.1 443->6443' })
   assert.equal(endpoints.detail, '192.0.2.1,192.0.2.2 :6443')
   assert.equal(row('Endpoints', { metadata: { name: 'x' } }).detail, 'no addresses')
@@ -82,7 +82,7 @@ test('each kind shows what its reader looks for', () => {
   assert.equal(row('EndpointSlice', slice).detail, 'IPv4 192.0.2.1 :6443')
 })
 
-test('the renewal of a lease shows no difference', () => {
+test('the renewal of a Lease is not a change', () => {
   const lease = (renewTime: string): object => ({
     metadata: { namespace: 'kube-system', name: 'a' },
     spec: { holderIdentity: 'host_7a0c', leaseDurationSeconds: 15, renewTime },
@@ -92,7 +92,7 @@ test('the renewal of a lease shows no difference', () => {
   assert.equal(describeChange(before, row('Lease', lease('2026-01-01T00:00:10.000000Z'))), undefined)
 })
 
-test('a change is one line', () => {
+test('each change is described in one line', () => {
   assert.equal(describeChange(undefined, service), '+ Service default/kubernetes: ClusterIP 10.0.0.1 443->6443')
   assert.equal(
     describeChange(endpoints, { ...endpoints, detail: 'no addresses' }),
@@ -102,7 +102,7 @@ test('a change is one line', () => {
   assert.equal(describeChange(undefined, undefined), undefined)
 })
 
-test('the table is in a fixed order, the log below it, nothing wider than the terminal', () => {
+test('the table has a fixed order, the log below it, and no line wider than the terminal', () => {
   const objects = [
     endpoints,
     service,
@@ -123,7 +123,7 @@ test('the table is in a fixed order, the log below it, nothing wider than the te
   ])
 })
 
-test('on a small terminal the oldest log lines go first, then the end of the table', () => {
+test('a small terminal omits the oldest log lines first, then the end of the table', () => {
   const view = { head: 'head', objects: [service], log: ['one', 'two', 'three'], columns: 80 }
   assert.deepEqual(renderView({ ...view, rows: 7 }).slice(4), ['', 'two', 'three'])
   assert.equal(renderView({ ...view, rows: 5 }).length, 4)

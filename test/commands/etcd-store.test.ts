@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { plainEndpoints } from '../../src/commands/etcd-store.ts'
 import { parseEndpoint } from '../../src/etcd/options.ts'
 
-test('an etcd off this machine is asked with TLS, or warned of', () => {
+test('plainEndpoints returns the endpoints of remote etcd servers without TLS', () => {
   const [plain, plainIpv6] = ['http://etcd-1:2379', 'http://[2001:db8::1]:2379']
   const safe = [
     'https://etcd-1:2379',

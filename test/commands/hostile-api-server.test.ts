@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { startProgram } from './command-line.ts'
 import { assertOneOutage, endureHostility } from './hostile-outages.ts'
 
-test('sixty hostile answers of an API server end nothing, and cost neither much memory nor many lines', async (t) => {
+test('the program survives sixty hostile answers of an API server, with little memory and few log lines', async (t) => {
   const start = (args: readonly string[]) => startProgram(t, args)
   const outages = await endureHostility(t, { seed: 15, answers: 60, outages: 2, start })
   for (const { lines, peakMib, idleMib } of outages) {

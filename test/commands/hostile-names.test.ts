@@ -63,8 +63,8 @@ const refusal = {
 const refusing: RequestListener = (_, response) =>
   void response.writeHead(403, { 'content-type': 'application/json' }).end(JSON.stringify(refusal))
 
-suite('names from a cluster on a terminal', { concurrency: 2 }, () => {
-  test('masters shows them as they are, in the table', async (t) => {
+suite('hostile names from a cluster', { concurrency: 2 }, () => {
+  test('masters escapes them in the table', async (t) => {
     const { code, stdout, stderr } = await masters(t, cluster, [])
     assert.equal(code, 0, stderr.join('\n'))
     assert.doesNotMatch(stdout, raw)
@@ -72,14 +72,14 @@ suite('names from a cluster on a terminal', { concurrency: 2 }, () => {
     assert.equal(stdout.split('\n').length, 4, 'a head, two rows, and the end')
   })
 
-  test('masters --output json says the same as ever', async (t) => {
+  test('masters --output json preserves them in JSON escapes', async (t) => {
     const { code, stdout, stderr } = await masters(t, cluster, ['--output=json'])
     assert.equal(code, 0, stderr.join('\n'))
     assert.doesNotMatch(stdout, raw)
     assert.equal(JSON.parse(stdout).masters[0].host, hostile)
   })
 
-  test('masters --watch shows them so too', async (t) => {
+  test('masters --watch escapes them', async (t) => {
     const { url } = await startServer(t, cluster)
     const child = await startProgram(t, ['masters', '--watch', '--kubeconfig', await kubeconfig(t, url)])
     await child.output(/forged/)
@@ -88,7 +88,7 @@ suite('names from a cluster on a terminal', { concurrency: 2 }, () => {
     assert.doesNotMatch(child.stderr(), raw)
   })
 
-  test('masters evict says them so', async (t) => {
+  test('masters evict escapes them', async (t) => {
     const { code, stdout, stderr } = await masters(t, cluster, ['evict', '192.0.2.1'])
     assert.equal(code, 0, stderr.join('\n'))
     assert.ok(stdout.startsWith('would remove ') && stdout.includes(`held by ${shown}`), stdout)
@@ -96,14 +96,14 @@ suite('names from a cluster on a terminal', { concurrency: 2 }, () => {
     assert.equal(stdout.split('\n').length, 2)
   })
 
-  test('what a server answers is one line of an error', async (t) => {
+  test('the message of an API server is escaped in a one-line error', async (t) => {
     const { code, stdout, stderr } = await masters(t, refusing, [])
     assert.deepEqual([code, stdout, stderr.length], [1, '', 1])
     assert.ok(stderr[0]?.includes('\\u202e\\u200b'), stderr[0])
     assert.doesNotMatch(stderr[0] ?? '', raw)
   })
 
-  test('so is what stands on the command line and in a file', async (t) => {
+  test('control characters in arguments and files are escaped', async (t) => {
     const file = join(await tempDir(t), 'x\u001b[2J.yaml')
     await writeFile(file, 'apiVersion: apiserver-bootstrap/v1alpha1\nkind: Drill\nname: "a\\e[31mb"\n"\\e]0;x\\a": 1\n')
     for (const args of [['drill', file], ['drill', 'no\u001b[2Jne'], ['run', '--no\u009b31m'], [`m\u202easters`]]) {

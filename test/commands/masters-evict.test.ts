@@ -90,7 +90,7 @@ async function setUp(
   }
 }
 
-test('a lease that never ends is removed, after a run without yes that says so and removes nothing', async () => {
+test('a lease that never expires is removed with --yes; without --yes it is only reported', async () => {
   const { put, leases, keys, evict, audited, told } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'] })
   await leases().update(holder('192.0.2.1'), signal)
   await put('192.0.2.9')
@@ -120,7 +120,7 @@ test('a lease that never ends is removed, after a run without yes that says so a
   )
 })
 
-test('a live lease is refused with what it is, and removed by force with what becomes of it', async () => {
+test('a live lease is refused with a description; with --force it is removed, and its recreation announced', async () => {
   const { leases, keys, evict, audited } = await setUp('etcd')
   for (const address of ['192.0.2.1', '192.0.2.2']) await leases().update(holder(address), signal)
   assert.deepEqual(await evict('192.0.2.2'), {
@@ -140,7 +140,7 @@ test('a live lease is refused with what it is, and removed by force with what be
   assert.deepEqual(await keys(), ['192.0.2.1'])
 })
 
-test('a removal whose answer is lost is told of as unknown, by no event, and ends with the error', async () => {
+test('a removal without an answer is logged with outcome unknown, records no Event, and rejects', async () => {
   const inspector = (real: LeaseInspector): LeaseInspector => ({
     inspect: (limit) => real.inspect(limit),
     async evict(sighting, limit) {
@@ -161,7 +161,7 @@ test('a removal whose answer is lost is told of as unknown, by no event, and end
   assert.deepEqual(told, [])
 })
 
-test('the last one is refused, by force too', async () => {
+test('the last address is refused, even with --force', async () => {
   for (const force of [false, true]) {
     const { put, keys, evict } = await setUp('etcd', { listed: ['192.0.2.9'] })
     await put('192.0.2.9')
@@ -173,7 +173,7 @@ test('the last one is refused, by force too', async () => {
   }
 })
 
-test('an address without a lease is refused, with what is known of it', async () => {
+test('an address without a lease is refused, with a note if it is listed', async () => {
   const { evict } = await setUp('etcd', { listed: ['192.0.2.9'] })
   assert.deepEqual(await evict('192.0.2.8'), {
     code: 1,
@@ -185,7 +185,7 @@ test('an address without a lease is refused, with what is known of it', async ()
   )
 })
 
-test('what was written between the look and the removal stays', async () => {
+test('a lease that is written between read and removal is preserved', async () => {
   let between = async (): Promise<void> => {}
   const world = await setUp('etcd', {
     listed: ['192.0.2.1'],
@@ -207,7 +207,7 @@ test('what was written between the look and the removal stays', async () => {
   assert.deepEqual(await world.keys(), ['192.0.2.9'])
 })
 
-test('where the store does not say, leases are watched for as long as they last, and that is said', async () => {
+test('if the store has no lease times, leases are watched for one TTL, and this is reported', async () => {
   const world = await setUp('kine', { listed: ['192.0.2.1', '192.0.2.2'] })
   const stop = world.keepRenewing('192.0.2.1')
   await world.time.advance(1_000)
@@ -221,7 +221,7 @@ test('where the store does not say, leases are watched for as long as they last,
   assert.deepEqual(ended, { code: 0, line: 'the lease of 192.0.2.1 has expired' })
 })
 
-test('leases that cannot be watched without interruption are left alone', async () => {
+test('leases that cannot be watched without interruption are not removed', async () => {
   const world = await setUp('kine', {
     listed: ['192.0.2.1'],
     inspector: (real) => ({
@@ -242,7 +242,7 @@ test('leases that cannot be watched without interruption are left alone', async 
   assert.deepEqual(await world.keys(), ['192.0.2.9'])
 })
 
-test('a lease that kine does not end, because nobody is there to, is removed when it was watched long enough', async () => {
+test('a kine lease that stays although nobody renews it is removed after the watch', async () => {
   const world = await setUp('kine', {
     listed: ['192.0.2.1'],
     // The lease stays, as in a store whose clock does not advance.

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { MastersSource } from '../../src/commands/masters-source.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
-test('a source is closed once its Events are written and its connections are', async () => {
+test('close waits until its parts are closed', async () => {
   const closing = Promise.withResolvers<void>()
   const told: string[] = []
   const source = new MastersSource({

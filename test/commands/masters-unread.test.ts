@@ -12,7 +12,7 @@ import { program } from './command-line.ts'
 /** Their list is longer than what a pipe holds. */
 const MASTERS = 2_000
 
-test('masters --watch keeps nothing for a reader that stops, and shows it what is so when it reads on', async (t) => {
+test('masters --watch drops states while its reader pauses, and shows the current state when the reader resumes', async (t) => {
   let reads = 0
   const { url } = await startServer(t, (request, response) => {
     const isLeases = request.url?.includes('/leases')

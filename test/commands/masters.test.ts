@@ -55,12 +55,12 @@ suite('masters', { concurrency: 2 }, () => {
     [['--embedded'], "unknown option '--embedded'; see --help"],
   ]
   for (const [args, ...lines] of wrong) {
-    test(`${JSON.stringify(args)} is refused with exit code 2`, async (t) => {
+    test(`${JSON.stringify(args)} is rejected with exit code 2`, async (t) => {
       assert.deepEqual(await run(t, ['masters', ...args]), { code: 2, stdout: '', stderr: lines })
     })
   }
 
-  test('the API server is the one of the flag, else of KUBECONFIG, else of the home; when none answers the exit code is 1', async (t) => {
+  test('the kubeconfig comes from the flag, else KUBECONFIG, else the home; if the server is unreachable the exit code is 1', async (t) => {
     const directory = await tempDir(t)
     const [flag, variable, home] = [await silentPort(t), await silentPort(t), await silentPort(t)]
     const FLAG = await kubeconfigFor(join(directory, 'flag'), flag)
@@ -79,7 +79,7 @@ suite('masters', { concurrency: 2 }, () => {
     }
   })
 
-  test('where no lease is found, one line on stderr says what was looked for, where, and which flag looks elsewhere', async (t) => {
+  test('if no lease is found, one line on stderr states what was searched, where, and which flags search elsewhere', async (t) => {
     let listed: readonly string[] = []
     const { url } = await startServer(t, (request, response) => {
       const subsets = [{ addresses: listed.map((ip) => ({ ip })), ports: [{ name: 'https', port: 6443 }] }]
@@ -104,14 +104,14 @@ suite('masters', { concurrency: 2 }, () => {
     assert.deepEqual(JSON.parse(stdout).masters[0].conflicts[0].code, 'listed-without-lease')
   })
 
-  test('flags of masters may stand before evict where evict has them too', async (t) => {
+  test('flags of masters that evict also has may precede evict', async (t) => {
     const args = ['masters', '--etcd-servers', `http://127.0.0.1:${await freePort()}`, 'evict', '192.0.2.1']
     const { code, stderr } = await run(t, args)
     assert.equal(code, 1)
     assert.match(stderr.join('\n'), /^apiserver-bootstrap: etcd http:\/\/127\.0\.0\.1:\d+: /)
   })
 
-  test('the help names evict and its address, and no flag that has no use', async (t) => {
+  test('the help names evict and its address, and no unusable flags', async (t) => {
     const [masters, evict] = await Promise.all([run(t, ['masters', '--help']), run(t, ['masters', 'evict', '--help'])])
     assert.deepEqual([masters.code, evict.code], [0, 0])
     assert.match(masters.stdout, /^ {2}evict /m)
@@ -163,7 +163,7 @@ const unknown: MasterRow = {
   conflicts: [],
 }
 
-test('the table is as wide as its content, and what is not known is a dash', () => {
+test('the table is as wide as its content, and unknown values are a dash', () => {
   assert.deepEqual(mastersTable([ready, foreign, { ...unknown, address: '192.0.2.9' }]), [
     'ADDRESS     HOLDER    HOST       AGE   LEFT   LISTED  READY  CONFLICTS',
     '192.0.2.1   0b1c2d3e  control-1  3m4s  12s    yes     yes    -',
@@ -172,14 +172,14 @@ test('the table is as wide as its content, and what is not known is a dash', () 
   ])
 })
 
-test('a host name of any length or width leaves the other columns on the screen', () => {
+test('a host name of any length or width leaves the other columns visible', () => {
   const named = (host: string): MasterRow => ({ ...ready, holder: { ...ready.holder, host } as MasterRow['holder'] })
   const lines = mastersTable([named('x'.repeat(300)), named('宽'.repeat(3))])
   assert.ok(lines.every((line) => line.length < 130))
   assert.match(lines[2] ?? '', /^192\.0\.2\.1 {2}0b1c2d3e {2}\\u\{5bbd\}\\u\{5bbd\}\\u\{5bbd\} +3m4s /)
 })
 
-test('a time that is only what the lease says is marked, and one that nobody renewed is over', () => {
+test('a time left that is only an estimate has a tilde, and an unrenewed lease is over', () => {
   const left = (row: Partial<MasterRow>) => mastersTable([{ ...ready, ...row }])[1]?.split(/ {2,}/)[4]
   assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: 9_000 }, verdict: 'unknown' }), '~9s')
   assert.equal(left({ life: { type: 'renewed', ttlMs: 15_000, leftMs: undefined }, verdict: 'unknown' }), '-')
@@ -187,12 +187,12 @@ test('a time that is only what the lease says is marked, and one that nobody ren
   assert.equal(left({ leased: false }), '-')
 })
 
-test('a master that is not ready says what it is instead', () => {
+test('a master that is not ready shows its state', () => {
   const holder = ready.holder && { ...ready.holder, state: 'leaving' as const }
   assert.match(mastersTable([{ ...ready, holder }])[1] ?? '', / leaving +-$/)
 })
 
-test('for programs everything has a field, and what is not known is null', () => {
+test('the JSON has all fields, and unknown values are null', () => {
   const about = { leaseStore: 'etcd', listed: ['192.0.2.1'] }
   assert.deepEqual(mastersJson([ready, { ...unknown, address: undefined }], about), {
     apiVersion: 'apiserver-bootstrap/v1alpha1',
@@ -243,7 +243,7 @@ test('for programs everything has a field, and what is not known is null', () =>
   )
 })
 
-test('time that passes is no change; a renewal is none either', () => {
+test('passing time and renewals are not changes', () => {
   const later: MasterRow = { ...ready, ageMs: 185_000, life: { type: 'ends', leftMs: 15_000 }, revision: '42' }
   assert.equal(changeKey([later]), changeKey([ready]))
   assert.equal(changeKey([{ ...ready, verdict: 'unknown' }]), changeKey([ready]))
@@ -258,7 +258,7 @@ test('time that passes is no change; a renewal is none either', () => {
   assert.notEqual(changeKey([ready, foreign]), changeKey([ready]))
 })
 
-test('a terminal is drawn in place, no wider and no higher than it is', () => {
+test('a terminal is redrawn in place, within its width and height', () => {
   const written: string[] = []
   const screen = new MastersScreen({ isTTY: true, columns: 8, rows: 4, write: (text) => written.push(text) })
   screen.show(['one', 'twenty-two', 'three', 'four'], 'a')
@@ -267,14 +267,14 @@ test('a terminal is drawn in place, no wider and no higher than it is', () => {
   assert.deepEqual(written, ['\u001b[0Jone\ntwenty-…\nthree\n', '\u001b[3A\u001b[0Jone\n', '\u001b[1A\u001b[0Jtwo\n'])
 })
 
-test('a terminal of unknown size, as a serial line, shows every master in full', () => {
+test('a terminal of unknown size, such as a serial line, shows all lines in full', () => {
   const written: string[] = []
   const screen = new MastersScreen({ isTTY: true, columns: 0, rows: 0, write: (text) => written.push(text) })
   screen.show(['ADDRESS', '192.0.2.1'], 'a')
   assert.deepEqual(written, ['\u001b[0JADDRESS\n192.0.2.1\n'])
 })
 
-test('for programs nothing is put between the lines', () => {
+test('line by line output has nothing between the lines', () => {
   const written: string[] = []
   const screen = new MastersScreen({ write: (text) => written.push(text) }, { linewise: true })
   screen.show(['{}'], 'a')
@@ -282,7 +282,7 @@ test('for programs nothing is put between the lines', () => {
   assert.deepEqual(written, ['{}\n', '{"a":1}\n'])
 })
 
-test('elsewhere the table is printed again when there is something new to see, in full width', () => {
+test('without a terminal the table is printed again only after a change, in full width', () => {
   const written: string[] = []
   const screen = new MastersScreen({ columns: 8, write: (text) => written.push(text) })
   screen.show(['a long line, 1 s'], 'a')

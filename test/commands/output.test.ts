@@ -68,7 +68,7 @@ const commands: readonly string[] = [
 suite('output that cannot be written', { concurrency: 2 }, () => {
   for (const command of commands) {
     for (const output of ['a disk that is full', 'a reader that goes away'] as const) {
-      test(`${command}: ${output} is one line and exit code 1`, async (t) => {
+      test(`${command} with ${output} prints one error line and has exit code 1`, async (t) => {
         const args = command.split(' ')
         if (/^(masters|withdraw)/.test(command)) args.push('--kubeconfig', await openCluster(t))
         const { code, stderr } = await runInto(t, args, output)
@@ -79,7 +79,7 @@ suite('output that cannot be written', { concurrency: 2 }, () => {
   }
 
   for (const output of ['a disk that is full', 'a reader that goes away'] as const) {
-    test(`mistakes that cannot be told, for ${output}, are exit code 2 all the same`, async (t) => {
+    test(`mistakes that cannot be printed because of ${output} still have exit code 2`, async (t) => {
       assert.equal((await runInto(t, ['config', 'check', '--nothing'], output, 'stderr')).code, 2)
     })
   }

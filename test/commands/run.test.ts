@@ -14,7 +14,7 @@ import { runProgram, startProgram, whenReady } from './command-line.ts'
 const embedded = ['run', '--embedded', '--health-bind-address', '127.0.0.1:0']
 
 suite('run', { concurrency: 2 }, () => {
-  test('--embedded alone makes a cluster, keeps it, and ends with 0 on SIGTERM', async (t) => {
+  test('--embedded alone creates the objects of a cluster, and ends with exit code 0 on SIGTERM', async (t) => {
     const program = await startProgram(t, [...embedded, '--on-shutdown', 'always'])
     for (const name of ['default', 'kube-node-lease', 'kube-public', 'kube-system']) {
       await program.output(new RegExp(`^\\+ Namespace ${name}: Active$`, 'm'))
@@ -41,7 +41,7 @@ suite('run', { concurrency: 2 }, () => {
     assert.match(program.stdout(), /^~ Endpoints default\/kubernetes: no addresses$/m)
   })
 
-  test('a dry run says what it would do and makes nothing', async (t) => {
+  test('a dry run logs what it would do and creates nothing', async (t) => {
     const program = await startProgram(t, [...embedded, '--dry-run'])
     await program.output(/"dryRun":true/)
     await program.output(/kube-node-lease/)
@@ -51,7 +51,7 @@ suite('run', { concurrency: 2 }, () => {
     assert.deepEqual(program.stdout().match(/^\+.*/gm), ['+ Namespace default: Active'])
   })
 
-  test('a second signal, a second later or more, ends it at once with 1', async (t) => {
+  test('a later second signal ends run at once with exit code 1 and removes the kubeconfig', async (t) => {
     const program = await startProgram(t, [...embedded, '--shutdown-delay-duration', '1h'])
     const [, kubeconfig = ''] = await program.output(/export KUBECONFIG=(.+)$/m)
     assert.ok(existsSync(kubeconfig))
@@ -65,7 +65,7 @@ suite('run', { concurrency: 2 }, () => {
     assert.equal(existsSync(dirname(kubeconfig)), false, 'nor does it leave its kubeconfig behind')
   })
 
-  test('an error that nobody handles ends it with 1 and one logged line', async (t) => {
+  test('an unhandled error ends run with exit code 1 and one log line', async (t) => {
     const boom = `data:text/javascript,process.once('SIGUSR2', () => void Promise.reject(new Error('boom')))`
     const program = await startProgram(t, embedded, ['--import', boom])
     await program.output(/"message":"started"/)
@@ -77,13 +77,13 @@ suite('run', { concurrency: 2 }, () => {
     assert.match(lines.at(-1) ?? '', /"level":"error".*"message":"unhandled error"/)
   })
 
-  test('an address that cannot be listened on is a failure of one line', async (t) => {
+  test('a health address that is not assigned to this host is reported in one line with exit code 1', async (t) => {
     const { code, stderr } = await runProgram(t, ['run', '--embedded', '--health-bind-address', '192.0.2.1:10269'])
     assert.deepEqual([code, stderr.length], [1, 1])
     assert.match(stderr[0] ?? '', /cannot listen on 192\.0\.2\.1:10269: the address is not assigned to this host/)
   })
 
-  test('a kubeconfig that would give its credentials away, or needs a shell for them, is one line and 2', async (t) => {
+  test('a kubeconfig with a CA but no TLS, or with an auth-provider command, is rejected in one line with exit code 2', async (t) => {
     const file = join(await tempDir(t), 'kubeconfig')
     for (const [content, words] of [
       [
@@ -111,7 +111,7 @@ suite('run', { concurrency: 2 }, () => {
     }
   })
 
-  test('a token that an API server without TLS may not have is in no request, and in no log line', async (t) => {
+  test('a token is neither sent to an API server without TLS nor logged', async (t) => {
     const asked: unknown[] = []
     const server = await startServer(t, ({ headers }, response) => {
       asked.push(headers.authorization)
@@ -134,7 +134,7 @@ suite('run', { concurrency: 2 }, () => {
     assert.equal(program.stderr().match(/are not sent to http.* without TLS/g)?.length, 1)
   })
 
-  test('withdraw has as long as a stop: six seconds where two intervals are shorter', async (t) => {
+  test('withdraw gives up after six seconds if two reconcile intervals are shorter', async (t) => {
     const kubeconfig = join(await tempDir(t), 'kubeconfig')
     writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
     const flags = ['--advertise-address=192.0.2.1', '--lease-ttl=3s', '--reconcile-interval=1s']
@@ -143,7 +143,7 @@ suite('run', { concurrency: 2 }, () => {
     assert.match(stderr.join('\n'), /not withdrawn within 6s: .*connection refused/)
   })
 
-  test('a lease store in memory is out of reach of withdraw', async (t) => {
+  test('withdraw rejects a lease store in memory', async (t) => {
     const { code, stderr } = await runProgram(t, ['withdraw', '--embedded', '--lease-store', 'memory'])
     assert.deepEqual([code, stderr.length], [2, 1])
     assert.match(stderr[0] ?? '', /^--lease-store: leases in memory are not accessible/)
@@ -183,13 +183,13 @@ for (const [flags, warning] of table) {
   })
 }
 
-test('off loopback a start without TLS and authentication warns once', async (t) => {
+test('a health address off loopback without TLS and authentication causes one warning', async (t) => {
   const program = await startProgram(t, ['run', '--embedded', '--health-bind-address', '0.0.0.0:0'])
   await program.output(/"message":"started"/)
   assert.equal(program.stderr().match(/\/metrics is served to the network/g)?.length, 1)
 })
 
-test('a certificate that is not there is a mistake that names the flag and the file', async (t) => {
+test('missing certificate files are reported with flag and file', async (t) => {
   const files = ['--health-tls-cert-file', '/none/a.crt', '--health-tls-private-key-file', '/none/a.key']
   const { code, stderr } = await runProgram(t, ['run', '--embedded', '--health-bind-address', '127.0.0.1:0', ...files])
   assert.deepEqual(

@@ -34,7 +34,7 @@ for (const text of [
   'refuse==',
   'other',
 ]) {
-  test(`--fault ${text || '(empty)'} is refused in one line that says what is taken`, () => {
+  test(`--fault ${text || '(empty)'} is rejected with one line that lists the accepted values`, () => {
     assert.throws(() => parseFault(text), /^Error: must be status=400 to status=599, .* or lose-events$/)
   })
 }

@@ -34,7 +34,7 @@ function clientOf(kubeconfig: string): CoreV1Api {
 }
 
 suite('serve', { concurrency: 2 }, () => {
-  test('it prints a kubeconfig with which clients work, and ends with 0 and without it on SIGTERM', async (t) => {
+  test('serve writes a working kubeconfig, removes it on SIGTERM and exits with code 0', async (t) => {
     const { child, kubeconfig } = await served(t)
     assert.equal(statSync(kubeconfig).mode & 0o777, 0o600)
     const { items } = await clientOf(kubeconfig).listNamespace()
@@ -48,21 +48,21 @@ suite('serve', { concurrency: 2 }, () => {
     assert.equal(child.stderr(), '')
   })
 
-  test('the line that sets KUBECONFIG can be pasted into a shell, whatever the name of the file', async (t) => {
+  test('the printed export line works in a shell, even with special characters in the file name', async (t) => {
     const file = join(await tempDir(t), "it's a $file")
     const child = await startProgram(t, ['serve', '--write-kubeconfig', file])
     const [line] = await child.output(/export KUBECONFIG=.+/)
     assert.equal(execFileSync('sh', ['-c', `${line}; printf %s "$KUBECONFIG"`], { encoding: 'utf8' }), file)
   })
 
-  test('a terminal that is closed leaves no kubeconfig', async (t) => {
+  test('SIGHUP removes the kubeconfig', async (t) => {
     const { child, kubeconfig } = await served(t)
     child.kill('SIGHUP')
     assert.deepEqual(await child.exited, { code: 0, signal: null })
     assert.equal(existsSync(kubeconfig), false)
   })
 
-  test('two at once work: one allocates addresses for Services, the other does not', async (t) => {
+  test('of two servers at once only the one with --allocate assigns ClusterIPs', async (t) => {
     const [plain, allocating] = await Promise.all([served(t), served(t, '--allocate')])
     const body = { metadata: { name: 'web' }, spec: { ports: [{ port: 80 }] } }
     const [without, withAddress] = await Promise.all(
@@ -74,7 +74,7 @@ suite('serve', { concurrency: 2 }, () => {
     assert.match(withAddress?.spec?.clusterIP ?? '', /^10\.96\./)
   })
 
-  test('--write-kubeconfig never replaces a file, and names a directory that is missing', async (t) => {
+  test('--write-kubeconfig never replaces a file, and reports a missing directory', async (t) => {
     const directory = await tempDir(t)
     const file = join(directory, 'kubeconfig')
     writeFileSync(file, 'mine')
@@ -87,7 +87,7 @@ suite('serve', { concurrency: 2 }, () => {
     assert.deepEqual([second.code, second.stderr], [2, [message]])
   })
 
-  test('--crd serves the kinds of its definitions, and says what is not enforced of them', async (t) => {
+  test('--crd serves the custom kinds, and prints what is not enforced', async (t) => {
     const file = join(await tempDir(t), 'crds.yaml')
     writeFileSync(file, `# two\n---\n${definition('widgets')}---\n${definition('gadgets')}`)
     const { child, kubeconfig } = await served(t, '--crd', file)
@@ -113,7 +113,7 @@ suite('serve', { concurrency: 2 }, () => {
       /^--crd: cannot create .* must be spec\.names/,
     ],
   ] as const) {
-    test(`a file of --crd that ${what} ends it with one line and 2`, async (t) => {
+    test(`a --crd file that ${what} ends serve with one line and exit code 2`, async (t) => {
       const file = join(await tempDir(t), 'crds.yaml')
       writeFileSync(file, text)
       const { code, stderr } = await runProgram(t, ['serve', '--crd', file])
@@ -122,12 +122,12 @@ suite('serve', { concurrency: 2 }, () => {
     })
   }
 
-  test('a file of --crd that is missing is named', async (t) => {
+  test('a missing --crd file is reported', async (t) => {
     const { code, stderr } = await runProgram(t, ['serve', '--crd', '/nowhere.yaml'])
     assert.deepEqual([code, stderr], [2, ['--crd: /nowhere.yaml: no such file']])
   })
 
-  test('--fault goes wrong with the requests that it names, and with no other', async (t) => {
+  test('--fault affects only the requests that --fault-path selects', async (t) => {
     const path = '/api/v1/namespaces/default/configmaps'
     const { kubeconfig } = await served(t, '--fault=status=503', `--fault-path=${path}`)
     const client = clientOf(kubeconfig)
@@ -135,7 +135,7 @@ suite('serve', { concurrency: 2 }, () => {
     assert.equal((await client.listNamespace()).items.length, 2)
   })
 
-  test('part of a fault without the fault is a mistake', async (t) => {
+  test('--fault-percent and --fault-path require --fault', async (t) => {
     for (const [flag, value] of [
       ['--fault-percent', '10'],
       ['--fault-path', '/api'],
@@ -145,7 +145,7 @@ suite('serve', { concurrency: 2 }, () => {
     }
   })
 
-  test('a port that is in use is named', async (t) => {
+  test('a port in use is reported', async (t) => {
     const { child } = await served(t)
     const [, port = ''] = await child.output(/https:\/\/127\.0\.0\.1:(\d+)/)
     const { code, stderr } = await runProgram(t, ['serve', '--port', port])

@@ -37,7 +37,7 @@ const status: Status = {
   faults: [hostile],
 }
 
-test('whatever comes from a cluster is text on the page', () => {
+test('everything from a cluster is escaped on the page', () => {
   const page = statusDocument(status)
   assert.equal(page.includes('<img'), false)
   assert.equal(page.match(/<script/g)?.length, 1)
@@ -82,7 +82,7 @@ async function served(t: TestContext) {
   return { source, page }
 }
 
-test('the page is for browsers on this machine, to read, and takes nothing from elsewhere', async (t) => {
+test('the page is read-only, serves only local Host headers, and its CSP allows no foreign resources', async (t) => {
   const { page } = await served(t)
   const { statusCode, headers, body } = await request(page.url)
   assert.equal(statusCode, 200)
@@ -109,7 +109,7 @@ test('the page is for browsers on this machine, to read, and takes nothing from 
   }
 })
 
-test('an open page gets the present state and then each change, and is forgotten when it is closed', async (t) => {
+test('an open page receives the present state and then the latest change; close ends it and its subscription', async (t) => {
   const { page, source } = await served(t)
   const { body } = await request(`${page.url}events`)
   const reader = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
@@ -126,7 +126,7 @@ test('an open page gets the present state and then each change, and is forgotten
   assert.equal(source.listeners, 0)
 })
 
-test('a page that takes nothing misses states in between, and one page too many is refused', async (t) => {
+test('a page that does not read misses intermediate states, and the 33rd page gets 503', async (t) => {
   const { page, source } = await served(t)
   const { port } = new URL(page.url)
   const sockets = Array.from({ length: 32 }, () => connect(Number(port), '127.0.0.1'))
@@ -169,7 +169,7 @@ test('a page that takes nothing misses states in between, and one page too many 
   assert.equal(await last(), 200)
 })
 
-test('only what has changed is sent, and something at least every five seconds', async (t) => {
+test('only changed sections are sent, and a message at least every five seconds', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { page, source } = await served(t)
   const { body } = await request(`${page.url}events`)
@@ -188,7 +188,7 @@ test('only what has changed is sent, and something at least every five seconds',
   assert.deepEqual(await next(), [])
 })
 
-test('of thousands of objects the first are shown, and how many there are', () => {
+test('of thousands of objects the page shows the first 200 and the number of the rest', () => {
   const objects = Array.from(
     { length: 5000 },
     (_, index) => ({ kind: 'EndpointSlice', name: `s-${index}`, detail: '' }) as const,
@@ -207,7 +207,7 @@ test('of thousands of objects the first are shown, and how many there are', () =
   assert.ok(masters.length < 200 * 1000, `${masters.length} characters`)
 })
 
-test('a page that takes nothing for a while makes room for others', async (t) => {
+test('a page that does not read for ten seconds is disconnected', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const { page, source } = await served(t)
   const { port } = new URL(page.url)
@@ -232,7 +232,7 @@ test('a page that takes nothing for a while makes room for others', async (t) =>
   await closed
 })
 
-test('who sends requests without taking the answers is cut off', async (t) => {
+test('a client that sends requests without reading the answers is cut off', async (t) => {
   const { page } = await served(t)
   const { port } = new URL(page.url)
   const socket = connect(Number(port), '127.0.0.1')
@@ -247,7 +247,7 @@ test('who sends requests without taking the answers is cut off', async (t) => {
   assert.ok(answers < 10, String(answers))
 })
 
-test('who has gone before the page was loaded takes no room', async (t) => {
+test('clients that disconnect before the page is loaded occupy no slot', async (t) => {
   const source = Promise.withResolvers<ScriptedSource>()
   const page = await openStatusPage(anyPort, silentLogger)
   page.start(() => source.promise)
@@ -268,7 +268,7 @@ test('who has gone before the page was loaded takes no room', async (t) => {
   body.destroy()
 })
 
-test('another site can neither follow the page nor take the room of those who do', async (t) => {
+test('requests for events from other sites get 403', async (t) => {
   const { page } = await served(t)
   const statusOf = async (site: string): Promise<number> => {
     const { statusCode, body } = await request(`${page.url}events`, { headers: { 'sec-fetch-site': site } })
@@ -280,7 +280,7 @@ test('another site can neither follow the page nor take the room of those who do
   assert.equal(await statusOf('same-origin'), 200)
 })
 
-test('what cannot be loaded or shown ends nothing but the answer', async () => {
+test('if the source cannot be loaded the page answers 500; a source that loads after close is not followed', async () => {
   const logged: string[] = []
   const logger = { ...silentLogger, error: (_: unknown, message: string) => void logged.push(message) }
   const page = await openStatusPage(anyPort, logger)
@@ -353,7 +353,7 @@ function linesOf({ status: { activity } }: StatusSource): readonly string[] {
   return activity.map(({ kind, text }) => `${kind} ${text}`)
 }
 
-test('what was damaged, and what masters say that they did about it', async (t) => {
+test('the activity shows deletions, creations and the Events of masters, up to 200 rows', async (t) => {
   const { api, source, advance } = await followed(t)
   assert.deepEqual(linesOf(source), [], 'what was there before has not happened')
   await api.create(endpointSlices, slice as never)
@@ -393,7 +393,7 @@ test('the slice of the second address family is shown like the first', async (t)
   assert.deepEqual(shown, ['default/kubernetes', 'default/kubernetes-ipv6'])
 })
 
-test('an Event is one row, however often it happens, and whatever stands in it', async (t) => {
+test('each Event is one row, however often it occurs and whatever it contains', async (t) => {
   const { api, source, clock, advance } = await followed(t)
   const created = await api.create(coreEvents, { ...coreEvent, reason: 'R', message: 'm' } as never)
   await advance(10)
@@ -417,7 +417,7 @@ test('an Event is one row, however often it happens, and whatever stands in it',
   assert.match(statusDocument(source.status), /KubernetesServiceReset/)
 })
 
-test('an object that cannot be read is a row, and ends nothing', async (t) => {
+test('an unreadable object is shown as such in its row, and the page continues', async (t) => {
   const { api, source, faults, advance } = await followed(t, (response) => {
     const { body } = response as { readonly body?: { readonly kind?: string } }
     return body?.kind === 'EndpointsList'
@@ -441,7 +441,7 @@ test('an object that cannot be read is a row, and ends nothing', async (t) => {
   assert.equal(source.status.objects.filter(({ kind }) => kind === 'EndpointSlice').length, 1)
 })
 
-test('the masters are read again as soon as the list changes', async (t) => {
+test('masters are read again as soon as the listed addresses change', async (t) => {
   const { api, source, advance } = await followed(t)
   const subsets = [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 6443 }] }]
   await api.create(endpoints, { metadata: slice.metadata, subsets } as never)
@@ -452,7 +452,7 @@ test('the masters are read again as soon as the list changes', async (t) => {
   )
 })
 
-test('what cannot be read, and how old the rest is', async (t) => {
+test('the faults show what cannot be read, and how old the shown masters are', async (t) => {
   const { source, faults, advance } = await followed(t)
   faults.add({ fault: { type: 'status', status: 503 } })
   await advance(400_000)
@@ -474,7 +474,7 @@ test('what cannot be read, and how old the rest is', async (t) => {
   assert.ok(source.status.ageMs < 2000)
 })
 
-test('a resource that an older server does not serve is no fault', async (t) => {
+test('a resource that an older server does not serve is not a fault', async (t) => {
   const { source, faults, advance } = await followed(t)
   faults.add({ fault: { type: 'status', status: 404 }, pathPrefix: '/apis/networking.k8s.io/' })
   faults.resetStreams()

@@ -27,7 +27,7 @@ function stopped(first: string, second: string, apartMs: number, release = ''): 
   `)
 }
 
-test('two signals right behind each other are one, whichever they are; a later one ends the process at once', async () => {
+test('two signals in quick succession count as one; a second signal later ends the process at once', async () => {
   assert.deepEqual(
     await Promise.all([
       stopped('SIGTERM', 'SIGTERM', 0),
@@ -41,7 +41,7 @@ test('two signals right behind each other are one, whichever they are; a later o
   )
 })
 
-test('the second of two does not end a process that has just obeyed the first', async () => {
+test('a second signal does not end a process that has just released the handler', async () => {
   assert.equal(await stopped('SIGTERM', 'SIGTERM', 20, 'release()'), 7)
 })
 
@@ -64,7 +64,7 @@ function stoppedAfter(ranMs: number, apartMs: number): Promise<number> {
   `)
 }
 
-test('what the second signal means depends on the time since the first, not on how long the process has run', async () => {
+test('the effect of a second signal depends on the time since the first, not on the uptime of the process', async () => {
   assert.deepEqual(
     await Promise.all([
       stoppedAfter(100, 999),

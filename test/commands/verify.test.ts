@@ -26,7 +26,7 @@ function report(...results: readonly object[]): VerifyReport {
   return { results: full, holds: full.every(({ status }) => status !== 'failed') }
 }
 
-test('a report is a line for each check, then what was found and what repairs it', () => {
+test('the table has a line per check, then the findings and the commands that repair them', () => {
   const text = renderTable(
     report(
       { id: 'system-namespaces', status: 'failed', findings: [finding('Namespace kube-public')] },
@@ -52,7 +52,7 @@ system-namespaces: ${checkTexts['system-namespaces'].why}
   )
 })
 
-test('many findings are cut, and a command that repairs several is shown once', () => {
+test('a long list of findings is cut, and a command shared by several findings is shown once', () => {
   const findings = Array.from({ length: 12 }, (_, index) => finding(`Namespace ${index}`))
   const lines = renderTable(report({ id: 'system-namespaces', status: 'failed', findings }), flags).split('\n')
   assert.match(lines[0] ?? '', /Namespace 0: missing, and 11 more$/)
@@ -61,12 +61,12 @@ test('many findings are cut, and a command that repairs several is shown once', 
   assert.ok(lines.includes('  and 2 more'))
 })
 
-test('names from a cluster cannot control the terminal', () => {
+test('names from a cluster are escaped for the terminal', () => {
   const text = renderTable(report({ id: 'system-namespaces', status: 'held', found: '\u001b[2J\nheld' }), flags)
   assert.match(text, /\\u001b\[2J\\u000aheld/)
 })
 
-test('a cluster that cannot be asked is exit code 3 and one line', async (t) => {
+test('an unreachable cluster gives exit code 3 and one line', async (t) => {
   const kubeconfig = join(await tempDir(t), 'kubeconfig')
   writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
   const { code, stdout, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`])
@@ -75,7 +75,7 @@ test('a cluster that cannot be asked is exit code 3 and one line', async (t) => 
   assert.match(stderr.join('\n'), /^apiserver-bootstrap: list \w+.*: connection refused.*$/)
 })
 
-test('a wrong command line is exit code 2, before anything is contacted', async (t) => {
+test('a wrong flag or expectation file gives exit code 2', async (t) => {
   const wrong = join(await tempDir(t), 'kubeconfig')
   writeFileSync(wrong, 'clusters: 7')
   const expected = `${wrong}.yaml`
@@ -101,7 +101,7 @@ test('a wrong command line is exit code 2, before anything is contacted', async 
   }
 })
 
-test('the ranges in the file of --config are checked, unless a flag or the file of --expect gives others', async (t) => {
+test('ranges from the --config file are expected, unless a flag or the --expect file gives others', async (t) => {
   const service = (name: string, spec: object) => ({
     apiVersion: 'v1',
     kind: 'Service',
@@ -145,7 +145,7 @@ test('the ranges in the file of --config are checked, unless a flag or the file 
   assert.deepEqual(await failed(`--config=${put('bare', 'Configuration', { kubeconfig })}`), [0])
 })
 
-test('the commands that repair change the cluster that was checked, also if it is not that of the current context', async (t) => {
+test('repair commands have the connection flags of the checked cluster, even if it is not the current context', async (t) => {
   const metadata = { namespace: 'default', name: 'kubernetes' }
   const addresses = [{ ip: '192.0.2.1' }, { ip: '192.0.2.2' }]
   const server = await startApiServer({
@@ -176,7 +176,7 @@ const every = report(
   { id: 'kubernetes-endpoints', status: 'skipped', reason: 'list endpoints: "forbidden"\nhere' },
 )
 
-test('a map of probes needs --probe, and names each address once', async (t) => {
+test('--probe-map requires --probe, and each address only once', async (t) => {
   const kubeconfig = writeKubeconfig(join(await tempDir(t), 'kubeconfig'), { server: 'http://127.0.0.1:1' })
   const map = '--probe-map=192.0.2.1=127.0.0.1:6443'
   for (const [args, line] of [
@@ -188,7 +188,7 @@ test('a map of probes needs --probe, and names each address once', async (t) => 
   }
 })
 
-test('an interrupted wait for a cluster that does not answer is exit code 3', async (t) => {
+test('an interrupted wait for an unreachable cluster gives exit code 3', async (t) => {
   const kubeconfig = join(await tempDir(t), 'kubeconfig')
   writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
   const child = await startProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, '--wait=60s'])
@@ -198,7 +198,7 @@ test('an interrupted wait for a cluster that does not answer is exit code 3', as
   assert.match(child.stderr(), /\napiserver-bootstrap: list .*connection refused/)
 })
 
-test('the JSON output is of the published schema', () => {
+test('the JSON output matches the published schema', () => {
   const document = reportSchema.parse(JSON.parse(renderJson(every, flags)))
   assert.deepEqual([document.holds, document.held, document.failed, document.skipped], [false, 1, 1, 1])
   const [failed] = document.checks
@@ -206,7 +206,7 @@ test('the JSON output is of the published schema', () => {
   assert.equal(failed.findings[0]?.repair, 'kubectl create namespaces kube-public --kubeconfig=k')
 })
 
-test('the JUnit output has a case for each check', () => {
+test('the JUnit output has a test case for each check', () => {
   assert.equal(
     renderJunit(every, flags),
     `<?xml version="1.0" encoding="UTF-8"?>
@@ -226,7 +226,7 @@ kubectl create namespaces kube-public --kubeconfig=k</failure>
   )
 })
 
-test('the output for GitHub has an annotation for each finding, in one line', () => {
+test('the GitHub output has a one-line annotation for each finding', () => {
   assert.deepEqual(renderGithub(every, flags).split('\n'), [
     `::error title=system-namespaces failed::Namespace <b>,100%25: expected exists, found missing%0Akubectl create namespaces kube-public --kubeconfig=k%0A${checkTexts['system-namespaces'].why}`,
     '::notice title=kubernetes-endpoints skipped::list endpoints: "forbidden"%0Ahere',
@@ -235,7 +235,7 @@ test('the output for GitHub has an annotation for each finding, in one line', ()
   ])
 })
 
-test('--wait asks again until its time is over, with what it waits for', async (t) => {
+test('--wait reports what it waits for, then ends with exit code 3 and the last error', async (t) => {
   const kubeconfig = join(await tempDir(t), 'kubeconfig')
   writeKubeconfig(kubeconfig, { server: `http://127.0.0.1:${await freePort()}` })
   const { code, stderr } = await runProgram(t, ['verify', `--kubeconfig=${kubeconfig}`, '--wait=5s'])

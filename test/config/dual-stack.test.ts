@@ -10,7 +10,7 @@ for (const [ranges, primary, secondary] of [
     [primary, secondary],
     [secondary, primary],
   ]) {
-    test(`of ${order.join(' and ')} the one of the first range of ${ranges} is the primary address`, () => {
+    test(`with addresses ${order.join(' and ')} the one in the family of the first range of ${ranges} is primary`, () => {
       const settings = { advertiseAddress: order.join(','), serviceClusterIpRange: ranges }
       const { advertiseAddresses } = defineMaster(settings, 'host')
       assert.deepEqual(

@@ -10,7 +10,7 @@ function committed(path: string): Promise<string> {
   return readFile(new URL(`../../${path}`, import.meta.url), 'utf8')
 }
 
-test('the committed schema is the one that the options make', async () => {
+test('the committed schema equals the one generated from the options', async () => {
   assert.deepEqual(
     JSON.parse(await committed('config/configuration.schema.json')),
     configurationSchema(),
@@ -18,11 +18,11 @@ test('the committed schema is the one that the options make', async () => {
   )
 })
 
-test('the committed reference is the one that the options make', async () => {
+test('the committed reference equals the one generated from the options', async () => {
   assert.equal(await committed('docs/configuration.md'), configurationReference(), 'npm run generate')
 })
 
-test('the schema knows bounds, choices and defaults, and takes no other key', () => {
+test('the schema contains bounds, choices and defaults, and allows no other key', () => {
   const { properties, additionalProperties } = configurationSchema() as {
     properties: Record<string, Record<string, unknown>>
     additionalProperties: unknown
@@ -33,11 +33,11 @@ test('the schema knows bounds, choices and defaults, and takes no other key', ()
   assert.deepEqual(properties.onShutdown?.enum, ['withdraw', 'always', 'keep'])
 })
 
-test('every default is a value that its own option takes', () => {
+test('the default values are valid', () => {
   assert.doesNotThrow(() => resolveConfiguration({ embedded: 'true' }))
 })
 
-test('every option is described in one line, in the same manner', () => {
+test('every option has a one-line description in the same style', () => {
   for (const [key, { description, metavar }] of allOptions) {
     assert.match(description, /^(?:[a-z/]|[A-Z]{2}).*[^.\s]$/s, key)
     assert.doesNotMatch(description, /\n/, key)

@@ -63,7 +63,7 @@ test("the sidecar's configuration, with the flags of its command, is valid", asy
   }
 })
 
-test('the API server never waits for the sidecar, which withdraws the address by itself while the server still serves', async () => {
+test('the sidecar does not delay the API server; its preStop hook withdraws the address while the server still serves', async () => {
   const { lifecycle, restartPolicy, startupProbe } = await sidecar()
   assert.equal(restartPolicy, 'Always', 'a native sidecar')
   assert.equal(startupProbe, undefined)
@@ -77,13 +77,13 @@ test('the API server never waits for the sidecar, which withdraws the address by
   assert.ok(Number(delay) >= 5, delay)
 })
 
-test('a NetworkPolicy lets clients in to the API server alone', async () => {
+test('the NetworkPolicy admits clients only to the port of the API server', async () => {
   const { spec } = parse(await sample('in-a-pod/networkpolicy.yaml'))
   assert.deepEqual([spec.policyTypes, spec.ingress], [['Ingress'], [{ ports: [{ port: 'https' }] }]])
   assert.match(await sample('in-a-pod/kustomization.yaml'), /^ {2}- networkpolicy\.yaml$/m)
 })
 
-test('only kube-apiserver has a capability: the one that the binary of its official image carries', async () => {
+test('only the kube-apiserver container has a capability, NET_BIND_SERVICE', async () => {
   const { initContainers, containers } = await pod()
   const capabilities = [...initContainers, ...containers].map(({ name, securityContext }) => [
     name,
@@ -95,7 +95,7 @@ test('only kube-apiserver has a capability: the one that the binary of its offic
   ])
 })
 
-test('three masters are on three nodes also after a rollout, and a drain takes one at a time', async () => {
+test('the overlay spreads three masters over Nodes, also during a rollout, and lets a drain evict one at a time', async () => {
   const { resources, patches } = parse(await sample('overlays/three-masters/kustomization.yaml'))
   const operations: { readonly path: string; readonly value: object }[] = parse(patches[0].patch)
   const spread = operations.find(({ path }) => path === '/spec/template/spec/topologySpreadConstraints')
@@ -115,7 +115,7 @@ test('three masters are on three nodes also after a rollout, and a drain takes o
   assert.deepEqual(budget.spec, { maxUnavailable: 1, selector: labelSelector })
 })
 
-test('the static Pod sees every file that its configuration names, also after another is renamed to its name', async () => {
+test('the static Pod mounts whole directories, which contain every file that its configuration names', async () => {
   const { spec } = parse(await sample('static-pod/pod.yaml'))
   const mounts: readonly { readonly name: string; readonly mountPath: string }[] = spec.containers[0].volumeMounts
   const directories = mounts.map(({ name, mountPath }) => ({
@@ -134,13 +134,13 @@ test('the static Pod sees every file that its configuration names, also after an
   }
 })
 
-test("what fails the sidecar's /readyz does not make the API server's Pod unready", async () => {
+test("the sidecar has a liveness probe but no readiness probe, which could make the API server's Pod unready", async () => {
   const { livenessProbe, readinessProbe } = await sidecar()
   assert.equal(livenessProbe?.httpGet.path, '/livez')
   assert.equal(readinessProbe, undefined)
 })
 
-test('whatever is bound to the user of a whole fleet is bound to the group of masters that have users of their own', async () => {
+test('every RBAC binding of masters names the user apiserver-bootstrap and the group apiserver-bootstrap:masters', async () => {
   const root = new URL('../../config/kustomize/', import.meta.url)
   const files = await Array.fromAsync(glob('**/*.yaml', { cwd: root }))
   const texts = await Promise.all(files.map((file) => sample(file)))
@@ -162,7 +162,7 @@ test('whatever is bound to the user of a whole fleet is bound to the group of ma
   }
 })
 
-test('the controllers of Endpoints run in the host cluster, which has none of their rights, with a kubeconfig for another', async () => {
+test('the Endpoints controllers run without RBAC or token of the host cluster, and use a mounted kubeconfig', async () => {
   const { resources } = parse(await sample('endpoints-controllers/kustomization.yaml'))
   const texts: readonly string[] = await Promise.all(
     resources.map((file: string) => sample(`endpoints-controllers/${file}`)),

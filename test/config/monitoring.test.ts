@@ -43,7 +43,7 @@ test('each alert names only metrics and labels that exist, and has a severity', 
   assert.deepEqual(unknownWords('rate(apiserver_bootstrap_gone_total[5m]) > 0'), ['apiserver_bootstrap_gone_total'])
 })
 
-test('a text of an alert uses only labels that its expression leaves', () => {
+test('the annotations of an alert use only labels of the metrics in its expression or of the scraper', () => {
   for (const { alert, expr, annotations } of rules) {
     const used = Object.values(annotations).flatMap((text) =>
       [...text.matchAll(/\$labels\.(\w+)/g)].map(([, label]) => label),
@@ -53,7 +53,7 @@ test('a text of an alert uses only labels that its expression leaves', () => {
   }
 })
 
-test('each alert has a section of the runbook, which says what it means, what to check and what to do; and the reverse', () => {
+test('each alert has a runbook section with Meaning, Check and Do, and each section has an alert', () => {
   const [, ...sections] = readFileSync('docs/alerts.md', 'utf8').split(/^## /m)
   assert.deepEqual(
     sections.map((section) => section.split('\n', 1)[0]),
@@ -69,7 +69,7 @@ test('each alert has a section of the runbook, which says what it means, what to
   }
 })
 
-test('the dashboard shows every metric once, by names and labels that exist', () => {
+test('the dashboard shows every metric once and uses only metrics and labels that exist', () => {
   const { panels } = JSON.parse(readFileSync('config/monitoring/dashboard.json', 'utf8')) as {
     panels: { id: number; type: string; targets?: { expr: string }[] }[]
   }
@@ -80,7 +80,7 @@ test('the dashboard shows every metric once, by names and labels that exist', ()
   assert.deepEqual(shown.filter((word) => metrics.has(word)).sort(), [...metrics.keys()].sort())
 })
 
-test("Prometheus finds the port of the sidecars' Pods, and is let in", () => {
+test("the ServiceMonitor and the NetworkPolicy select the sidecars' Pods and their health port", () => {
   const read = (path: string) =>
     parseAllDocuments(readFileSync(`config/${path}`, 'utf8')).map((document) => document.toJS())
   const { template } = read('kustomize/in-a-pod/deployment.yaml').find(({ kind }) => kind === 'Deployment').spec

@@ -15,14 +15,14 @@ const group = {
   },
 } as const satisfies OptionGroup
 
-test("a command's own options are taken out of the flags, with their defaults", () => {
+test("a command's own options are separated from the other flags, with defaults applied", () => {
   assert.deepEqual(takeOwnOptions(group, { watch: 'true', kubeconfig: 'a' }), {
     own: { output: 'table', watch: true },
     rest: { kubeconfig: 'a' },
   })
 })
 
-test('every mistake in them is named', () => {
+test("every invalid value of a command's own options is reported", () => {
   assert.throws(() => takeOwnOptions(group, { output: 'xml', watch: 'maybe' }), {
     message: '--output: must be one of table, json, not "xml"\n--watch: must be true or false, not "maybe"',
   })
@@ -38,7 +38,7 @@ function mistakes(flags: Flags, file?: string): string {
   }
 }
 
-test('a command that only looks needs neither a named API server nor what a master needs', () => {
+test('a read-only command needs neither a named API server nor the settings that a master requires', () => {
   assert.equal(mistakes({}), '')
   assert.equal(mistakes({ context: 'blue' }), '')
   assert.equal(mistakes({ etcdServers: 'http://127.0.0.1:2379' }), '')
@@ -50,7 +50,7 @@ test('a command that only looks needs neither a named API server nor what a mast
   )
 })
 
-test('a file for the embedded API server, which is in another process, needs a flag that names one', () => {
+test('a read-only command refuses a file with embedded: true unless a flag names an API server', () => {
   const file = 'apiVersion: apiserver-bootstrap/v1alpha1\nkind: Configuration\nembedded: true\n'
   assert.match(mistakes({}, file), /^f\.yaml:3:11: embedded: cannot be used here/)
   assert.equal(mistakes({ kubeconfig: 'a' }, file), '')

@@ -12,7 +12,7 @@ const flags: Flags = {
   securePort: '7443',
 }
 
-test('what is printed is a configuration file that means the same', () => {
+test('the printed YAML is a configuration file that resolves to the same configuration', () => {
   const resolved = resolveConfiguration(flags)
   const again = resolveConfiguration({}, parseYaml(printYaml(resolved.settings), 'printed.yaml'))
   assert.deepEqual(again.configuration, resolved.configuration)
@@ -31,14 +31,14 @@ test('each value is printed with its source', () => {
   assert.match(text, /^controllers: \[auto, "-system-namespaces"\] +# --controllers$/m)
 })
 
-test('the sources stand in one column', () => {
+test('the sources are aligned in one column', () => {
   const lines = printYaml(resolveConfiguration(flags).settings).trimEnd().split('\n').slice(2)
   const columns = lines.map((line) => /^(?:# )?[^#]*#/.exec(line)?.[0].length)
   assert.ok(lines.length > 10)
   assert.deepEqual([...new Set(columns)].length, 1, lines.join('\n'))
 })
 
-test('JSON says the same for programs', () => {
+test('the JSON output has the value and source of each setting', () => {
   const parsed = JSON.parse(printJson(resolveConfiguration(flags).settings)) as Record<string, unknown>
   assert.deepEqual(parsed.securePort, { value: 7443, source: '--secure-port' })
   assert.deepEqual(parsed.inCluster, { value: false, source: 'default' })

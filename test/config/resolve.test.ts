@@ -27,7 +27,7 @@ function sourceOf(resolved: Resolved, key: string): string {
   return source?.type === 'file' ? source.position : (source?.type ?? 'no such setting')
 }
 
-test('the least that must be given makes a whole configuration', () => {
+test('the required settings alone give a complete configuration', () => {
   const { configuration } = resolveConfiguration(enough)
   assert.equal(configuration.kubeconfig, 'admin.conf')
   assert.deepEqual(
@@ -45,7 +45,7 @@ test('the least that must be given makes a whole configuration', () => {
   assert.equal(configuration.readyzUrl, undefined)
 })
 
-test('--embedded needs nothing else', () => {
+test('--embedded needs no other setting', () => {
   const resolved = resolveConfiguration({ embedded: 'true' })
   assert.deepEqual(
     resolved.configuration.advertiseAddress?.map(({ text }) => text),
@@ -57,7 +57,7 @@ test('--embedded needs nothing else', () => {
   assert.equal(sourceOf(fromFile, 'embedded'), 'sidecar.yaml:3:11')
 })
 
-test('a flag overrides the file, and the file the default', () => {
+test('a flag overrides the file, and the file overrides the default', () => {
   const resolved = resolveConfiguration(
     { ...enough, securePort: '7443' },
     file('securePort: 8443\nleaseTtl: 20s\ndryRun: true\n'),
@@ -72,7 +72,7 @@ test('a flag overrides the file, and the file the default', () => {
   assert.equal(resolveConfiguration({ ...enough, dryRun: 'false' }, file('dryRun: true\n')).configuration.dryRun, false)
 })
 
-test("the choice of an API server by flag sets aside the file's", () => {
+test('an API server chosen by flag overrides the one chosen in the file', () => {
   const { configuration } = resolveConfiguration(
     { embedded: 'true' },
     file('kubeconfig: admin.conf\ncontext: blue\ninCluster: false\n'),
@@ -83,14 +83,14 @@ test("the choice of an API server by flag sets aside the file's", () => {
   assert.deepEqual(mistakes({ advertiseAddress: '192.0.2.1', inCluster: 'false' }, 'kubeconfig: admin.conf\n'), [])
 })
 
-test('a list in a file is a list, or text with commas', () => {
+test('a list in a file can be a YAML list or text with commas', () => {
   for (const body of ['controllers: [auto, -system-namespaces]\n', 'controllers: auto,-system-namespaces\n']) {
     const { controllers } = resolveConfiguration(enough, file(body)).configuration
     assert.deepEqual(controllers, { auto: true, on: [], off: ['system-namespaces'] })
   }
 })
 
-test('values are given back in the form in which one writes them', () => {
+test('resolved settings show each value in its normalized written form', () => {
   const resolved = resolveConfiguration({
     ...enough,
     leaseTtl: '0.5m',
@@ -105,7 +105,7 @@ test('values are given back in the form in which one writes them', () => {
   assert.equal(written.securePort, 6443)
 })
 
-test('the head of a file must be right', () => {
+test('a file must be a mapping with the right apiVersion and kind', () => {
   const read = (text: string): readonly string[] => {
     try {
       resolveConfiguration(enough, parseYaml(text, 'a.yaml'))
@@ -125,7 +125,7 @@ test('the head of a file must be right', () => {
   assert.deepEqual(read('7\n'), ['a.yaml:1:1: must be a mapping of settings'])
 })
 
-test('an unknown setting is named with its place and what was probably meant', () => {
+test('an unknown setting is reported with its position and the probable name', () => {
   assert.deepEqual(mistakes(enough, 'securePort: 1\nsecure-port: 2\nleaseTTL: 3s\nreplicas: 4\n'), [
     'sidecar.yaml:4:1: unknown setting "secure-port"; did you mean securePort?',
     'sidecar.yaml:5:1: unknown setting "leaseTTL"; did you mean leaseTtl?',
@@ -133,7 +133,7 @@ test('an unknown setting is named with its place and what was probably meant', (
   ])
 })
 
-test('a malformed value in a file is reported at its line, an item of a list at its own', () => {
+test('a malformed value in a file is reported at its position, a list item at its own', () => {
   assert.deepEqual(
     mistakes(
       enough,
@@ -157,7 +157,7 @@ test('a setting that is given twice hides no other mistake', () => {
   assert.deepEqual(mistakes(enough, 'leaseTtl: 20s\nleaseTtl: 20s\n'), ['sidecar.yaml:4:1: "leaseTtl" is given twice'])
 })
 
-test('a breach of a rule is reported where the value came from', () => {
+test('a violated rule is reported with the file position or the flag of the setting', () => {
   assert.deepEqual(mistakes(enough, 'leaseTtl: 12s\n'), [
     'sidecar.yaml:3:11: leaseTtl: must be at least 1.5 times --reconcile-interval, 15s, not 12s',
   ])
@@ -166,37 +166,37 @@ test('a breach of a rule is reported where the value came from', () => {
   ])
 })
 
-test('a rule about a malformed value keeps quiet', () => {
+test('a rule is not applied to a malformed value', () => {
   assert.deepEqual(mistakes({ ...enough, advertiseAddress: '1', leaseTtl: '1s' }), [
     '--advertise-address: "1" is not an IP address: an IPv4 address has four parts',
     '--lease-ttl: must be at least 2s, not "1s"',
   ])
 })
 
-test('all mistakes are found at once', () => {
+test('one error reports all mistakes', () => {
   const found = mistakes({ context: 'x', securePort: '0', onShutdown: 'leave' }, 'logLevel: loud\nsize: 1\n')
   assert.equal(found.length, 7, found.join('\n'))
 })
 
-test('what a file turns off is not given: it changes no default of another setting', () => {
+test('embedded: false in a file does not change the default of another setting', () => {
   const { configuration } = resolveConfiguration({}, file('embedded: false\n'), [])
   assert.equal(configuration.advertiseAddress, undefined)
 })
 
-test('a master that elects no leader has no election', () => {
+test('a master with leaderElect: false has no leader election', () => {
   const own = (leaderElect: string) =>
     defineMaster({ advertiseAddress: '192.0.2.1', leaderElect }, 'host').workloads.leaderElection
   assert.notEqual(own('true'), undefined)
   assert.equal(own('false'), undefined)
 })
 
-test('a master whose address is missing has no other one instead', () => {
+test('a master without an address is refused and gets no default address', () => {
   // As `process.env.HOST_IP!` if that is not set.
   const advertiseAddress = undefined as unknown as string
   assert.throws(() => defineMaster({ advertiseAddress }, 'host'), { message: /^--advertise-address: is required/ })
 })
 
-test('settings of the connection have no effect on a master', () => {
+test('connection settings have no effect on a master', () => {
   const address = { advertiseAddress: '192.0.2.1' }
   const own = defineMaster(address, 'host')
   for (const settings of [{ kubeconfig: 'admin.conf', context: 'a' }, { inCluster: 'true' }, { embedded: 'false' }]) {
@@ -204,7 +204,7 @@ test('settings of the connection have no effect on a master', () => {
   }
 })
 
-test('a program without a compiler learns which settings of a master do not exist or are no texts', () => {
+test('defineMaster reports settings that do not exist and values that are not strings', () => {
   const settings = { advertiseAddress: ['192.0.2.1'], securePort: 6443, leaseTTL: '6s', colour: 'blue' }
   assert.throws(() => defineMaster(settings as unknown as MasterSettings, 'host'), {
     name: 'InvalidInputError',

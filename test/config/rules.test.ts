@@ -346,7 +346,7 @@ for (const [flags, line] of table) {
   })
 }
 
-test('a second address needs a range of its family, and leases', () => {
+test('two addresses are accepted with two ranges and leases, and refused with master-count', () => {
   const advertiseAddress = '192.0.2.1,2001:db8::1'
   const serviceClusterIpRange = '10.96.0.0/12,fd00::/108'
   assert.deepEqual(mistakes({ advertiseAddress, serviceClusterIpRange }), [])

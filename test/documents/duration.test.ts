@@ -39,13 +39,13 @@ for (const [text, ms, written] of [
   ['39h9m14.425s', 140_954_425, '39h9m14.425s'],
   ['2540400h10m10s', 9_145_440_610_000, '2540400h10m10s'],
 ] as const) {
-  test(`${text} is ${ms} ms, written ${written}`, () => {
+  test(`${text} parses to ${ms} ms, which formats as ${written}`, () => {
     assert.equal(parseDuration(text), ms)
     assert.equal(formatDuration(ms), written)
   })
 }
 
-test('the longest durations that Go holds are read, one nanosecond more is not', () => {
+test('the longest durations that Go can hold are accepted; one nanosecond more is refused', () => {
   assert.equal(parseDuration('9223372036854775807ns'), 2 ** 63 / 1e6)
   assert.equal(parseDuration('-9223372036854775808ns'), -(2 ** 63) / 1e6)
   assert.throws(() => parseDuration('9223372036854775808ns'), /longer than 292 years/)
@@ -54,7 +54,7 @@ test('the longest durations that Go holds are read, one nanosecond more is not',
   assert.throws(() => parseDuration('9223372036854775.808us'), /longer than 292 years/)
 })
 
-test('digits of a fraction that do not fit are ignored, however many there are', () => {
+test('excess digits of a fraction are ignored, even hundreds of them', () => {
   assert.equal(parseDuration(`0.${'3'.repeat(400)}s`), 333.333_333)
 })
 
@@ -85,7 +85,7 @@ for (const [text, fault] of [
   ['ten seconds', ''],
   ['1\ns', 'unknown unit "\\ns"'],
 ] as const) {
-  test(`${JSON.stringify(text)} is refused in one line ${fault}`, () => {
+  test(`${JSON.stringify(text)} is refused with a one-line message: ${fault}`, () => {
     assert.throws(
       () => parseDuration(text),
       (error: Error) =>
@@ -97,7 +97,7 @@ for (const [text, fault] of [
   })
 }
 
-test('what was written is read as what it was, to the nanosecond', () => {
+test('a formatted duration parses to the same value, to the nanosecond', () => {
   fc.assert(
     fc.property(fc.integer({ min: -(10 ** 15), max: 10 ** 15 }), (nanoseconds) => {
       assert.equal(parseDuration(formatDuration(nanoseconds / 1e6)) * 1e6, (nanoseconds / 1e6) * 1e6)
@@ -106,7 +106,7 @@ test('what was written is read as what it was, to the nanosecond', () => {
   )
 })
 
-test('what Go cannot hold is not written', () => {
+test('formatting refuses a value that Go cannot hold', () => {
   for (const ms of [Number.NaN, Infinity, -Infinity, 2 ** 63 / 1e6]) {
     assert.throws(() => formatDuration(ms), RangeError)
   }
@@ -117,7 +117,7 @@ const minute = 60 * second
 const hour = 60 * minute
 const day = 24 * hour
 
-test("a span is written as in upstream's table (k8s.io/apimachinery pkg/util/duration)", () => {
+test("humanDuration matches upstream's table (k8s.io/apimachinery pkg/util/duration)", () => {
   const table: readonly (readonly [ms: number, text: string])[] = [
     [second, '1s'],
     [70 * second, '70s'],
@@ -133,7 +133,7 @@ test("a span is written as in upstream's table (k8s.io/apimachinery pkg/util/dur
   for (const [ms, text] of table) assert.equal(humanDuration(ms), text)
 })
 
-test('at its borders too, and what is below a second is cut off', () => {
+test('humanDuration changes units at the right boundaries and truncates fractions of a second', () => {
   const table: readonly (readonly [ms: number, text: string])[] = [
     [-5 * second, '0s'],
     [0, '0s'],

@@ -12,12 +12,12 @@ import {
   wholeNumber,
 } from '../../src/documents/option.ts'
 
-test('a key becomes a flag', () => {
+test('a camelCase key becomes a kebab-case flag', () => {
   assert.equal(flagOf('serviceClusterIpRange'), 'service-cluster-ip-range')
   assert.equal(flagOf('context'), 'context')
 })
 
-test('the form of the input is seen through codecs', () => {
+test('the kind of input is derived through codecs, and an object is refused', () => {
   assert.equal(inputKindOf(parsedText(Number, String)), 'text')
   assert.equal(inputKindOf(z.enum(['a'])), 'text')
   assert.equal(inputKindOf(wholeNumber(0, 1)), 'integer')
@@ -26,7 +26,7 @@ test('the form of the input is seen through codecs', () => {
   assert.throws(() => inputKindOf(z.object({})), /an option cannot be of type object/)
 })
 
-test("a flag's text is brought into the form of the input, or handed on as it is", () => {
+test('the text of a flag is converted to the kind of its input, or passed on unchanged if it does not parse', () => {
   assert.equal(inputOfFlag(wholeNumber(0, 9), '7'), 7)
   assert.equal(inputOfFlag(wholeNumber(0, 9), '-7'), -7)
   // As a number, the last text would be reported differently from how it was given.
@@ -39,7 +39,7 @@ test("a flag's text is brought into the form of the input, or handed on as it is
   assert.equal(inputOfFlag(z.string(), '7'), '7')
 })
 
-test('whatever is wrong with a whole number is said once', () => {
+test('an invalid whole number yields exactly one message', () => {
   for (const input of [1e20, -1e20, 10, -1, 1.5, '7', null]) {
     const { error } = z.safeParse(wholeNumber(0, 9), input)
     assert.deepEqual(
@@ -49,12 +49,12 @@ test('whatever is wrong with a whole number is said once', () => {
   }
 })
 
-test('a list is split at commas and nowhere else', () => {
+test('a list is split only at commas', () => {
   assert.deepEqual(splitList(''), [])
   assert.deepEqual(splitList('a, b,'), ['a', ' b', ''])
 })
 
-test('a parsed text keeps what its parser says, and is written back', () => {
+test('parsedText decodes, encodes and reports the error message of its parser', () => {
   const schema = parsedText(
     (text) => {
       if (text === '') throw new Error('it is empty')
@@ -70,7 +70,7 @@ test('a parsed text keeps what its parser says, and is written back', () => {
   )
 })
 
-test('a duration has bounds, and whole seconds where they are stored', () => {
+test('a duration option enforces its bounds and, with wholeSeconds, whole seconds', () => {
   const problem = (text: string, limits = { minMs: 2000, wholeSeconds: true }): string | undefined =>
     z.safeParse(duration(limits), text).error?.issues[0]?.message
   assert.equal(z.decode(duration({ minMs: 0 }), '1m30s'), 90_000)
@@ -85,7 +85,7 @@ test('a duration has bounds, and whole seconds where they are stored', () => {
   assert.match(problem('15') ?? '', /^"15" is not a duration/)
 })
 
-test('a default is shown as one would write it', () => {
+test('a default is shown as a user would type it', () => {
   const declared = { schema: z.string(), description: '' }
   assert.equal(defaultTextOf({ ...declared, default: ['a', 'b'] }), 'a,b')
   assert.equal(defaultTextOf({ ...declared, default: 0 }), '0')

@@ -14,7 +14,7 @@ function complaints(schema: z.ZodMiniType, value: unknown): readonly string[] {
   return parseInput(schema, value).error?.issues.map((issue) => describeIssue(issue, value)) ?? []
 }
 
-test('a complaint says what is wanted and what was given', () => {
+test('a message states what is required and what was given', () => {
   assert.deepEqual(complaints(z.enum(['lease', 'none']), 'lese'), ['must be one of lease, none, not "lese"'])
   assert.deepEqual(complaints(z.boolean(), 'maybe'), ['must be true or false, not "maybe"'])
   assert.deepEqual(complaints(z.string(), 7), ['must be text, not 7'])
@@ -26,7 +26,7 @@ test('a complaint says what is wanted and what was given', () => {
   assert.deepEqual(complaints(z.int().check(z.gte(2)), 1), ['must be at least 2, not 1'])
 })
 
-test('the words that a host program has chosen for all schemas do not count, those of a schema do', async (t) => {
+test('the global Zod locale does not change the messages; a message of the schema itself is used', async (t) => {
   const { localeError } = z.config()
   t.after(() => void z.config({ localeError }))
   // The complete zod package does this when it is imported.
@@ -35,18 +35,18 @@ test('the words that a host program has chosen for all schemas do not count, tho
   assert.deepEqual(complaints(z.string('must be a name'), 7), ['must be a name, not 7'])
 })
 
-test('a long value is cut', () => {
+test('a long value is truncated in the message', () => {
   assert.ok((complaints(z.boolean(), 'x'.repeat(500))[0] ?? '').length < 120)
 })
 
-test('a mistake is one line, whatever its message is made of', () => {
+test('a formatted mistake is one line even if its message has line breaks', () => {
   assert.equal(
     formatMistake({ where: '--config', message: 'first\n  second\r\nthird' }),
     '--config: first second third',
   )
 })
 
-test('an error lists every mistake in its order', () => {
+test('an error lists all mistakes in the given order', () => {
   const error = new InvalidInputError([
     { where: '--b', message: 'is wrong' },
     { where: 'a.yaml:1:1: a', message: 'too' },
@@ -57,7 +57,7 @@ test('an error lists every mistake in its order', () => {
 
 const keys = ['securePort', 'serviceClusterIpRange', 'leaseTtl', 'leaseStore', 'kind']
 
-test('a slip, another case and a flag in the place of a key are recognised', () => {
+test('a typo, a different case and a flag in place of a key get the right suggestion', () => {
   assert.equal(didYouMean('secureport', keys), 'securePort')
   assert.equal(didYouMean('secure-port', keys), 'securePort')
   assert.equal(didYouMean('secrePort', keys), 'securePort')
@@ -65,13 +65,13 @@ test('a slip, another case and a flag in the place of a key are recognised', () 
   assert.equal(didYouMean('leaseTTL', keys), 'leaseTtl')
 })
 
-test('the nearest wins, the first of equals', () => {
+test('the nearest key is suggested, and the first of equally near ones', () => {
   assert.equal(didYouMean('leaseStor', keys), 'leaseStore')
   assert.equal(didYouMean('ab', ['aa', 'bb']), undefined)
   assert.equal(didYouMean('abc', ['abd', 'abe']), 'abd')
 })
 
-test('what resembles nothing has no suggestion', () => {
+test('a text that resembles no key gets no suggestion', () => {
   assert.equal(didYouMean('replicas', keys), undefined)
   assert.equal(didYouMean('', keys), undefined)
   assert.equal(didYouMean('x', []), undefined)

@@ -14,12 +14,12 @@ function refusal(text: string): readonly string[] {
   return assert.fail('it was accepted')
 }
 
-test('a document is plain data by the core schema of YAML 1.2', () => {
+test('a document is parsed to plain data by the core schema of YAML 1.2', () => {
   const { value } = parseYaml('a: yes\nb: 0o17\nc: [1, true, ~]\nd: {e: "010.0.0.1"}\n', 'a.yaml')
   assert.deepEqual(value, { a: 'yes', b: 15, c: [1, true, null], d: { e: '010.0.0.1' } })
 })
 
-test('each value and key knows where it stands', () => {
+test('positionOf returns the line and column of each value and key', () => {
   const document = parseYaml('# head\na: 1\nlist:\n  - x\n  -  y\nmap: {one: 1,\n  two: 2}\n', 'a.yaml')
   assert.equal(document.positionOf(['a']), 'a.yaml:2:4')
   assert.equal(document.positionOf(['a'], 'key'), 'a.yaml:2:1')
@@ -28,7 +28,7 @@ test('each value and key knows where it stands', () => {
   assert.equal(document.positionOf(['map', 'two'], 'key'), 'a.yaml:7:3')
 })
 
-test('a place that does not exist is that of the nearest parent', () => {
+test('the position of a missing path is the position of its nearest parent', () => {
   const document = parseYaml('a: 1\nmap:\n  one: 1\n', 'a.yaml')
   assert.equal(document.positionOf(['map', 'three', 'four']), 'a.yaml:3:3')
   assert.equal(document.positionOf(['none']), 'a.yaml:1:1')
@@ -41,7 +41,7 @@ test('a position is found through an alias and under a numeric key', () => {
   assert.equal(document.positionOf(['8080']), 'a.yaml:4:7')
 })
 
-test('a value left out stands where its key stands', () => {
+test('the position of an omitted value is right after its key', () => {
   assert.equal(parseYaml('a: 1\nb:\n', 'a.yaml').positionOf(['b']), 'a.yaml:2:3')
 })
 
@@ -85,7 +85,7 @@ const slips: readonly (readonly [text: string, ...lines: readonly string[]])[] =
   ['a: 1\na: 2\nb: "x" y\n', '2:1: "a" is given twice', `3:8: ${follows}`],
 ]
 for (const [text, ...lines] of slips) {
-  test(`${JSON.stringify(text)} is refused in plain words, a line for each mistake, with its place`, () => {
+  test(`${JSON.stringify(text)} is refused with one plain line per mistake, with its position`, () => {
     assert.deepEqual(
       refusal(text),
       lines.map((line) => `a.yaml:${line}`),
@@ -93,7 +93,7 @@ for (const [text, ...lines] of slips) {
   })
 }
 
-test('a key that is given twice leaves the rest to be read; the last counts', () => {
+test('a duplicate key is reported; the rest is read and the last value wins', () => {
   const { value, mistakes, positionOf } = parseYaml('a: 1\nb: 2\na: 3\nb: 4\n', 'a.yaml')
   assert.deepEqual(mistakes, [
     { where: 'a.yaml:3:1', message: '"a" is given twice' },
@@ -102,7 +102,7 @@ test('a key that is given twice leaves the rest to be read; the last counts', ()
   assert.deepEqual([value, positionOf(['a'])], [{ a: 3, b: 4 }, 'a.yaml:3:4'])
 })
 
-test('a number and its text are one key', () => {
+test('a number or boolean key and the same text in quotation marks are duplicates', () => {
   const { value, mistakes } = parseYaml('1: a\n"1": b\ntrue: c\n"true": d\n', 'a.yaml')
   assert.deepEqual(value, { 1: 'b', true: 'd' })
   assert.deepEqual(
@@ -111,14 +111,14 @@ test('a number and its text are one key', () => {
   )
 })
 
-test('one document is read, not none and not two', () => {
+test('exactly one document is accepted; none and two are refused', () => {
   assert.deepEqual(refusal(''), ['a.yaml:1:1: is empty'])
   assert.deepEqual(refusal('# only a remark\n'), ['a.yaml:1:1: is empty'])
   assert.deepEqual(refusal('a: 1\n---\nb: 1\n'), ['a.yaml:2:1: a second document begins here; only one is allowed'])
   assert.deepEqual(parseYaml('---\na: 1\n...\n', 'a.yaml').value, { a: 1 })
 })
 
-test('aliases that multiply are refused where they begin', () => {
+test('too many aliases, and aliases that expand too far, are refused with their position', () => {
   const level = (n: number): string =>
     `l${n}: &l${n} [${Array(9)
       .fill(`*l${n - 1}`)
@@ -130,7 +130,7 @@ test('aliases that multiply are refused where they begin', () => {
   assert.deepEqual(refusal(small), ['a.yaml:2:8: aliases expand to more than 20 copies'])
 })
 
-test('twenty aliases are read, each as the last anchor of its name before it', () => {
+test('twenty aliases are accepted and one more is refused; each refers to the last anchor of its name before it', () => {
   const text = `a: &x 1\nb: [${Array(19).fill('*x').join()}]\nc: &x 2\nd: *x\n`
   assert.deepEqual(parseYaml(text, 'a.yaml').value, { a: 1, b: Array(19).fill(1), c: 2, d: 2 })
   assert.deepEqual(refusal(`${text}e: *x\n`), [
@@ -138,7 +138,7 @@ test('twenty aliases are read, each as the last anchor of its name before it', (
   ])
 })
 
-test('the largest file with nothing but keys, or mistakes, is read in time that grows with its length', () => {
+test('files with thousands of keys or mistakes are read with the right positions and mistakes', () => {
   const many = (lineOf: (number: number) => string, length = 20_000): string =>
     Array.from({ length }, (_, i) => lineOf(i)).join('')
   const { mistakes, positionOf } = parseYaml(`${many((i) => `k${i}: 1\n`)}k7: 2\n`, 'a.yaml')
@@ -150,17 +150,17 @@ test('the largest file with nothing but keys, or mistakes, is read in time that 
   assert.equal(refusal(many(() => 'a: [\n', 2_000)).filter((line) => line.endsWith('not closed with ]')).length, 100)
 })
 
-test('a file that nobody wrote by hand is refused unread', () => {
+test('a file larger than 256 KiB is refused', () => {
   assert.deepEqual(refusal(`a: ${'x'.repeat(256 << 10)}`), ['a.yaml: is larger than 256 KiB'])
 })
 
-test('a key cannot reach the prototype', () => {
+test('a __proto__ key does not pollute the prototype', () => {
   const { value } = parseYaml('__proto__: {polluted: true}\n', 'a.yaml')
   assert.equal((value as { polluted?: boolean }).polluted, undefined)
   assert.equal(({} as { polluted?: boolean }).polluted, undefined)
 })
 
-test('of several documents the empty ones are left out, and a mistake has its line in the whole file', () => {
+test('several documents are read without the empty ones, with line numbers of the whole file, up to a size and count', () => {
   const text = '# first\n---\na: 1\n---\n\n  # nothing\n---\n--- # b\nb: 2\n'
   assert.deepEqual(parseYamlDocuments(text, 'a.yaml', 1000), [{ a: 1 }, { b: 2 }])
   const blank = `${' \n'.repeat(50_000)} # ${' #'.repeat(1000)}\n`

@@ -22,7 +22,7 @@ function meet(
   return { served, failed: met.filter((event) => event.type === 'connection') }
 }
 
-test('each client begins a connection at every interval, and those that are served are counted by the second', () => {
+test('clients connect at every interval, and served connections are counted per second', () => {
   const random = seededRandom(1, 'clients')
   const met = simulateClients(begin(3), defaultClients, { random, untilMs: 3000 })
   assert.deepEqual(met, [
@@ -32,7 +32,7 @@ test('each client begins a connection at every interval, and those that are serv
   ])
 })
 
-test('the clients do not connect all at once', () => {
+test('the clients spread their connections over the interval', () => {
   const { failed } = meet([state(-1, 1, dead), slice(-1, [1])], { plan: { count: 4, intervalMs: 1000 }, untilMs: 1000 })
   assert.deepEqual(
     failed.map(({ atMs, client }) => [Math.floor(atMs / 250), client]),
@@ -40,7 +40,7 @@ test('the clients do not connect all at once', () => {
   )
 })
 
-test('a client meets a dead master as long as its kube-proxy has not heard that it is gone', () => {
+test('a dead master refuses the connections of a client until its kube-proxy receives the new list', () => {
   const history = [...begin(2), state(2000, 2, dead), slice(5000, [1])]
   const { failed } = meet(history, { plan: { watchDelayMs: 700 } })
   assert.ok(failed.every(({ address: met, outcome }) => met === address(2) && outcome === 'refused'))
@@ -49,11 +49,11 @@ test('a client meets a dead master as long as its kube-proxy has not heard that 
   assert.ok((times.at(-1) ?? 0) < 5700 && (times.at(-1) ?? 0) > 5500, `${times.at(-1)}`)
 })
 
-test('what is listed when the drill begins the clients know', () => {
+test('clients know the addresses that are listed when the drill begins', () => {
   assert.deepEqual(meet([state(-5, 1), slice(-5, [1]), state(-1, 2), slice(0, [1, 2])]).failed, [])
 })
 
-test('a client that knows no address meets nobody, as long as its kube-proxy has not heard of one', () => {
+test('connections have the outcome `nobody` while the kube-proxy of a client knows no address', () => {
   const { failed, served } = meet([...begin(1), sliceGone(1000), slice(2000, [1])], { untilMs: 4000 })
   assert.equal(served + failed.length, 320)
   assert.ok(failed.length >= 78 && failed.length <= 82, `${failed.length}`)
@@ -62,7 +62,7 @@ test('a client that knows no address meets nobody, as long as its kube-proxy has
   assert.equal(meet([], { untilMs: 1000 }).failed.length, 80)
 })
 
-test('each listed address is picked alike', () => {
+test('clients pick each listed address equally often', () => {
   const history = [1, 2, 3, 4, 5].map((number) => state(-1, number, dead))
   const { failed } = meet([...history, slice(-1, [1, 2, 3, 4, 5])], { untilMs: 600_000 })
   assert.equal(failed.length, 48_000)
@@ -73,7 +73,7 @@ test('each listed address is picked alike', () => {
   assert.ok(chiSquare < 18.5, `${counts}`)
 })
 
-test('one dead master of five fails a fifth of the connections', () => {
+test('with one of five masters frozen a fifth of the connections fail', () => {
   const { failed, served } = meet([...begin(5), state(0, 5, frozen)], { untilMs: 60_000 })
   const share = failed.length / (failed.length + served)
   // Three standard deviations of 4,800 picks.
@@ -81,7 +81,7 @@ test('one dead master of five fails a fifth of the connections', () => {
   assert.ok(failed.every(({ outcome }) => outcome === 'black-holed'))
 })
 
-test('behind a shared address one master that serves is enough', () => {
+test('one serving master behind a shared address is enough for connections to be served', () => {
   const shared = { address: '192.0.2.9' }
   const both = (first: object, second: object): readonly DrillEvent[] => [
     state(-2, 1, { ...shared, ...first }),
@@ -97,7 +97,7 @@ test('behind a shared address one master that serves is enough', () => {
   assert.deepEqual(outcomes(both(dead, dead)), ['refused'])
 })
 
-test('an address of nobody, or that its master has given up, is black-holed', () => {
+test('connections to an address without a master are black-holed, also after its master has changed address', () => {
   const foreign = meet([...begin(1), slice(-1, [1, 77])], { untilMs: 5000 })
   assert.deepEqual(
     [...new Set(foreign.failed.map((one) => `${one.outcome} ${one.address}`))],
@@ -108,7 +108,7 @@ test('an address of nobody, or that its master has given up, is black-holed', ()
   assert.deepEqual([...new Set(moved.failed.map((one) => `${one.outcome} ${one.address}`))], ['black-holed 192.0.2.1'])
 })
 
-test('who is not answered meets what comes before the time is out', () => {
+test('an unanswered connection gets the outcome of whatever happens to its server before the timeout', () => {
   const thawed = meet([...begin(1), state(1000, 1, frozen), state(2500, 1)], { plan: { timeoutMs: 2000 } })
   assert.deepEqual(thawed.failed, [])
   const late = meet([...begin(1), state(1000, 1, frozen), state(5000, 1)], { plan: { timeoutMs: 2000 } })
@@ -119,13 +119,13 @@ test('who is not answered meets what comes before the time is out', () => {
   assert.ok(firstRefused >= 3000 && firstRefused < 3200, `${firstRefused}`)
 })
 
-test('one seed gives one history, and each seed its own', () => {
+test('the same seed gives the same history, and another seed another', () => {
   const history = [...begin(3), state(1000, 2, dead)]
   assert.deepEqual(meet(history), meet(history))
   assert.notDeepEqual(meet(history), meet(history, { seed: 2 }))
 })
 
-test('no clients connect to nobody', () => {
+test('zero clients make no connections', () => {
   assert.deepEqual(meet(begin(1), { plan: { count: 0 } }), { served: 0, failed: [] })
 })
 
@@ -148,7 +148,7 @@ const histories = fc
   .array(fc.tuple(fc.integer({ min: 0, max: 9999 }), change), { maxLength: 12 })
   .map((changes) => [...begin(3), ...changes.sort(([a], [b]) => a - b).map(([atMs, make]) => make(atMs))])
 
-test('every connection is counted, in the order of time, and fails by what was so at its moment', () => {
+test('every connection is counted in time order, and its outcome matches the state at its time', () => {
   fc.assert(
     fc.property(histories, fc.integer({ min: 0, max: 500 }), (history, watchDelayMs) => {
       // No client waits (the timeout is 0): it gets the outcome that the address has at that moment.
@@ -171,7 +171,7 @@ test('every connection is counted, in the order of time, and fails by what was s
   )
 })
 
-test('where every known address is dead every connection fails', () => {
+test('connections fail while every known address is dead, and none fails while every known address serves', () => {
   fc.assert(
     fc.property(histories, (history) => {
       const { failed } = meet(history, { plan: { timeoutMs: 0 } })
@@ -212,7 +212,7 @@ function naively(
   return { known: known ?? [], outcomes }
 }
 
-test('a recorded history is condensed to the same form: served connections as counts, the others one by one, in order', () => {
+test('a recorded history is condensed: served connections to counts, other events unchanged, all in time order', () => {
   const connection = (atMs: number, outcome: 'served' | 'refused'): DrillEvent => {
     return { atMs, type: 'connection', client: 'client-1', address: address(1), outcome }
   }

@@ -23,7 +23,7 @@ function words(primitive: Primitive): string {
 
 const one = ['master-1']
 
-test('time 0 is the moment when the last one is listed, and what happened before is told with negative times', async () => {
+test('time 0 is the moment when the last master is listed, and earlier events have negative times', async () => {
   const drilled = await drill(fleetPlan(3), [], { durationMs: 5_000 })
   const [listed] = slices(drilled).filter(({ addresses: all }) => all.length === 3)
   assert.equal(listed?.atMs, 0)
@@ -118,7 +118,7 @@ const undone: readonly { readonly step: Step; readonly expected: readonly string
 ]
 
 for (const { step, expected } of undone) {
-  test(`${step.action} does this, and undoes it: ${expected.join(', ')}`, async () => {
+  test(`the step ${step.action} performs exactly: ${expected.join(', ')}`, async () => {
     const drilled = await drill(fleetPlan(2), [step])
     assert.deepEqual(done(drilled), expected)
     assert.deepEqual(slices(drilled).at(-1)?.addresses, addresses(1, 2))
@@ -126,7 +126,7 @@ for (const { step, expected } of undone) {
   })
 }
 
-test('an orderly end withdraws first, serves on for two seconds, and then refuses', async () => {
+test('a terminated master withdraws first, serves for two more seconds, then refuses connections', async () => {
   const drilled = await drill(fleetPlan(3), [
     { atMs: 1_000, action: 'terminate', masters: one, part: 'both', forMs: 20_000 },
   ])
@@ -144,7 +144,7 @@ test('an orderly end withdraws first, serves on for two seconds, and then refuse
   assert.deepEqual(drilled.violations, [])
 })
 
-test('a sidecar that does not end within its grace is killed', async () => {
+test('a sidecar that does not end within its grace period is killed', async () => {
   const drilled = await drill(fleetPlan(2), [
     { atMs: 1_000, action: 'freeze', masters: one, part: 'sidecar' },
     { atMs: 2_000, action: 'terminate', masters: one, part: 'sidecar' },
@@ -156,7 +156,7 @@ test('a sidecar that does not end within its grace is killed', async () => {
   ])
 })
 
-test('a master is not started again before its orderly end is over, however short that was to be', async () => {
+test('a terminate step restarts the sidecar only after it has ended, even if `for` is shorter', async () => {
   const drilled = await drill(fleetPlan(2), [
     { atMs: 1_000, action: 'freeze', masters: one, part: 'sidecar' },
     { atMs: 2_000, action: 'terminate', masters: one, part: 'sidecar', forMs: 1_000 },
@@ -169,7 +169,7 @@ test('a master is not started again before its orderly end is over, however shor
   ])
 })
 
-test('steps that overlap undo only what nobody else still wants', async () => {
+test('a step that ends does not undo a fault that another step still holds', async () => {
   const drilled = await drill(fleetPlan(3), [
     { atMs: 1_000, action: 'partition', masters: one, from: 'api', forMs: 10_000 },
     { atMs: 2_000, action: 'partition', masters: one, from: 'all', forMs: 20_000 },
@@ -188,7 +188,7 @@ test('steps that overlap undo only what nobody else still wants', async () => {
   assert.deepEqual(drilled.violations, [])
 })
 
-test('nobody is started twice, nor back from the dead', async () => {
+test('no running part is started again, and a replaced master is never restarted', async () => {
   const drilled = await drill(fleetPlan(3), [
     { atMs: 1_000, action: 'kill', masters: one, part: 'sidecar', forMs: 20_000 },
     { atMs: 5_000, action: 'start', masters: one, part: 'sidecar' },
@@ -208,7 +208,7 @@ test('nobody is started twice, nor back from the dead', async () => {
   assert.deepEqual(slices(drilled).at(-1)?.addresses, addresses(1, 2, 3))
 })
 
-test('heal undoes partitions, slowness and failing readiness of those that it names, and nothing else', async () => {
+test('heal undoes partitions, slowness and failing readiness of the masters that it names, and nothing else', async () => {
   const drilled = await drill(fleetPlan(2), [
     { atMs: 1_000, action: 'partition', masters: 'all', from: 'clients' },
     { atMs: 1_500, action: 'slow', masters: one, from: 'store', byMs: 50 },
@@ -226,7 +226,7 @@ test('heal undoes partitions, slowness and failing readiness of those that it na
   assert.equal(atEnd(drilled, 'master-2')?.clientConnections, 'black-holed')
 })
 
-test('a rolling restart takes one after the other, each listed again before the next', async () => {
+test('a rolling restart restarts one master at a time, each after the previous one is listed again', async () => {
   for (const part of ['sidecar', 'both'] as const) {
     const drilled = await drill(fleetPlan(3), [
       { atMs: 1_000, action: 'rolling-restart', masters: 'all', part, pauseMs: 1_000 },
@@ -242,7 +242,7 @@ test('a rolling restart takes one after the other, each listed again before the 
   }
 })
 
-test('without a pause the next one goes as soon as the one before is listed again, and no sooner', async () => {
+test('a rolling restart without a pause stops the next master at the moment the previous one is listed again', async () => {
   const drilled = await drill(fleetPlan(3), [
     { atMs: 1_000, action: 'rolling-restart', masters: 'all', part: 'sidecar', pauseMs: 0 },
   ])
@@ -260,7 +260,7 @@ test('without a pause the next one goes as soon as the one before is listed agai
 })
 
 for (const part of ['sidecar', 'server'] as const) {
-  test(`a rolling restart passes over a master whose ${part} another step keeps down`, async () => {
+  test(`a rolling restart skips a master whose ${part} another step has stopped`, async () => {
     const drilled = await drill(fleetPlan(3), [
       { atMs: 1_000, action: 'kill', masters: one, part, forMs: 40_000 },
       { atMs: 5_000, action: 'rolling-restart', masters: 'all', part, pauseMs: 1_000 },
@@ -274,7 +274,7 @@ for (const part of ['sidecar', 'server'] as const) {
   })
 }
 
-test('roll-config gives each its new settings, and a successor has them too', async () => {
+test('a successor inherits the settings that roll-config gave to its predecessor', async () => {
   const settings = { leaseTtlMs: 6_000, reconcileIntervalMs: 3_000 }
   const drilled = await drill(
     fleetPlan(2),
@@ -289,7 +289,7 @@ test('roll-config gives each its new settings, and a successor has them too', as
   assert.deepEqual(drilled.violations, [])
 })
 
-test('scale adds masters with addresses of their own, and takes the last ones away for good', async () => {
+test('scale adds masters with new addresses, and removes the last ones for good', async () => {
   const drilled = await drill(fleetPlan(2), [
     { atMs: 1_000, action: 'scale', to: 4 },
     { atMs: 15_000, action: 'scale', to: 1 },
@@ -301,7 +301,7 @@ test('scale adds masters with addresses of their own, and takes the last ones aw
   assert.deepEqual(drilled.violations, [])
 })
 
-test('who is still on the way out is not counted when there are to be more again', async () => {
+test('scale does not count a master that is still stopping', async () => {
   const drilled = await drill(fleetPlan(3), [
     { atMs: 1_000, action: 'scale', to: 2 },
     { atMs: 1_050, action: 'scale', to: 3 },
@@ -310,7 +310,7 @@ test('who is still on the way out is not counted when there are to be more again
   assert.deepEqual(drilled.violations, [])
 })
 
-test('steps that last longer than the drill are waited for', async () => {
+test('a drill waits for a step that lasts longer than its duration', async () => {
   const drilled = await drill(
     fleetPlan(2),
     [{ atMs: 1_000, action: 'kill', masters: one, part: 'both', forMs: 30_000 }],
@@ -319,7 +319,7 @@ test('steps that last longer than the drill are waited for', async () => {
   assert.equal(done(drilled).at(-1), '31000 start master-1 sidecar')
 })
 
-test('what must hold is judged until the last step is over', async () => {
+test('invariants are still judged after the duration while a step is under way', async () => {
   const drilled = await drill(
     fleetPlan(3, { reconciler: 'none' }),
     [
@@ -332,7 +332,7 @@ test('what must hold is judged until the last step is over', async () => {
   assert.ok(violation !== undefined && violation.atMs < 30_000, JSON.stringify(violation))
 })
 
-test('a fleet that does not come up is said to in one line', async () => {
+test('a fleet that does not come up ends the drill with a one-line error that names the missing master', async () => {
   const perform = (primitive: Primitive) =>
     primitive.type === 'start' && primitive.master === 'master-2' ? Promise.resolve() : undefined
   await assert.rejects(drill(fleetPlan(2), [], { perform }), {
@@ -342,7 +342,7 @@ test('a fleet that does not come up is said to in one line', async () => {
   })
 })
 
-test('who fails before the fleet has come up is named at once, with why', async () => {
+test('a master that fails before the fleet has come up ends the drill with an error that names it and the cause', async () => {
   const full = drill(fleetPlan(2), [], {
     perform: (primitive, target) =>
       primitive.type === 'add'
@@ -356,7 +356,7 @@ test('who fails before the fleet has come up is named at once, with why', async 
   })
 })
 
-test('a step that cannot be done ends the drill at once, and no other step goes on', async () => {
+test('a step that fails ends the drill, and no other step continues', async () => {
   const seen: Primitive[] = []
   const perform = (primitive: Primitive) => {
     seen.push(primitive)
@@ -398,14 +398,14 @@ for (const reconciler of ['master-count', 'none'] as const) {
   })
 }
 
-test('with fewer places than masters the fleet has come up once all places are taken', async () => {
+test('with apiserverCount below the number of masters, the fleet has come up once every place is taken', async () => {
   const drilled = await drill(fleetPlan(3, { reconciler: 'master-count', apiserverCount: 2 }), [], {
     durationMs: 1_000,
   })
   assert.equal(slices(drilled).find(({ atMs }) => atMs <= 0 && atMs > -1)?.addresses.length ?? 2, 2)
 })
 
-test('while nothing happens real processes are looked at twice a second', async () => {
+test('the conductor checks real processes twice a second while nothing happens', async () => {
   const time = new VirtualClock()
   const looks: number[] = []
   const target = { kind: 'live', clock: time.view(), members: [], async perform() {} } as unknown as DrillTarget

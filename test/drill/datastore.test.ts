@@ -21,7 +21,7 @@ function setUp(number = 0) {
   return { time, datastore, join }
 }
 
-test('every server loses the datastore at once, and has it again some time after it is back', async () => {
+test('every server loses the datastore at once, and regains it some time after its return', async () => {
   const { time, datastore, join } = setUp()
   const [one, two] = [join(), join()]
   await time.advance(5_000)
@@ -57,7 +57,7 @@ test('the recovery takes from 4 to 70 % of the outage, but two minutes at most',
   }
 })
 
-test('an outage is as long as it is away, however often that is said', async () => {
+test('setting the same state of the datastore again does not change the length of an outage', async () => {
   const { time, datastore, join } = setUp()
   const { store, told } = join()
   datastore.state = 'up'
@@ -74,7 +74,7 @@ test('an outage is as long as it is away, however often that is said', async () 
   assert.equal(datastore.state, 'up')
 })
 
-test('who has not recovered when it goes away again waits for the second recovery', async () => {
+test('a server that has not recovered when the datastore fails again waits for the second recovery', async () => {
   const { time, datastore, join } = setUp()
   const { store, told } = join()
   datastore.state = 'away'
@@ -118,7 +118,7 @@ test('a server that joins during an outage does not reach the datastore either',
   assert.equal(store.state, 'ok')
 })
 
-test('of several causes each must be healed, and what hangs hides what fails', () => {
+test('a server is connected only after every cause has ended, and `hangs` takes precedence over `fails`', () => {
   const { datastore, join } = setUp()
   const { store, told } = join()
   const other = join()

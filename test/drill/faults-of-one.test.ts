@@ -73,14 +73,14 @@ function lost(how: Omit<Extract<Step, { action: 'requests-fail' }>, 'atMs' | 'ac
 }
 
 for (const [name, { leaseStore, steps, listed }] of Object.entries(stories)) {
-  test(`leases in ${leaseStore}: ${name}`, async () => {
+  test(`leases in ${leaseStore}: no violation, and only the expected lists, when ${name}`, async () => {
     const drilled = await drill(fleetPlan(3, { leaseStore }), steps, { durationMs: 90_000 })
     assert.deepEqual(drilled.violations, [])
     assert.deepEqual(since(drilled, 10_000), listed)
   })
 }
 
-test('in no outage of the datastore does the list change, whenever each server is back', async () => {
+test('a datastore outage does not change the list, whichever recovery times the seed gives the servers', async () => {
   for (const seed of [1, 2, 3, 4, 5, 6, 7, 8]) {
     const steps: readonly Step[] = [{ atMs: 12_000, action: 'datastore-outage', how: 'away', forMs: 20_000 }]
     const drilled = await drill(fleetPlan(3), steps, { durationMs: 60_000, seed })
@@ -88,7 +88,7 @@ test('in no outage of the datastore does the list change, whenever each server i
   }
 })
 
-test('a foreign address that nobody heard of goes at the next interval', async () => {
+test('a foreign address whose watch events are lost is not listed at the end', async () => {
   const steps: readonly Step[] = [
     { ...requests, masters: 'all', how: 'lose-event', resource: 'endpoints', forMs: 20_000 },
     { ...requests, masters: 'all', how: 'lose-event', resource: 'endpointslices', forMs: 20_000 },

@@ -8,7 +8,7 @@ const kill: Primitive = { type: 'kill', master, part: 'sidecar' }
 const start: Primitive = { type: 'start', master, part: 'sidecar' }
 const slow = (byMs: number): Primitive => ({ type: 'slow', master, path: 'api', byMs })
 
-test('each fault is undone by its opposite', () => {
+test('the release of a fault returns its opposite primitive, once', () => {
   const table: readonly (readonly [Primitive, Primitive])[] = [
     [kill, start],
     [
@@ -50,7 +50,7 @@ test('each fault is undone by its opposite', () => {
   }
 })
 
-test('what two steps did is undone when both are over, in whichever order', () => {
+test('a fault of two steps is undone when both have ended, in either order', () => {
   for (const order of [
     [0, 1],
     [1, 0],
@@ -63,7 +63,7 @@ test('what two steps did is undone when both are over, in whichever order', () =
   }
 })
 
-test('the later of two that differ counts, and the earlier again when it is over', () => {
+test('the later of two different faults applies, and the earlier one again when the later ends', () => {
   const faults = new StandingFaults()
   const [first, second] = [{}, {}]
   faults.add(slow(300), first)
@@ -76,7 +76,7 @@ test('the later of two that differ counts, and the earlier again when it is over
   assert.deepEqual(faults.release(second), [slow(0)])
 })
 
-test('what somebody puts right for good is not put right again', () => {
+test('a fault that was cleared is not undone again on release', () => {
   const faults = new StandingFaults()
   const owner = {}
   faults.add(kill, owner)
@@ -87,7 +87,7 @@ test('what somebody puts right for good is not put right again', () => {
   assert.deepEqual(faults.release(owner), [])
 })
 
-test('servers are started before what is beside them', () => {
+test('a release starts the server before the sidecar', () => {
   const faults = new StandingFaults()
   const owner = {}
   faults.add(kill, owner)
@@ -95,7 +95,7 @@ test('servers are started before what is beside them', () => {
   assert.deepEqual(faults.release(owner), [{ ...start, part: 'server' }, start])
 })
 
-test('whether somebody else keeps a part down is known', () => {
+test('isDown reports whether a fault of another owner stops a part', () => {
   const faults = new StandingFaults()
   const owner = {}
   faults.add(kill, owner)

@@ -10,7 +10,7 @@ import { parseScenario } from '../../src/drill/scenario/parse.ts'
 const update = process.env.UPDATE_GOLDEN === '1'
 
 for (const name of ['crash', 'graceful', 'shared-vip', 'damage']) {
-  test(`the transcript of ${name} is the one that is kept`, async () => {
+  test(`the transcript of ${name} equals its golden file`, async () => {
     const file = new URL(`../../config/drills/${name}.yaml`, import.meta.url)
     const golden = new URL(`golden/${name}.txt`, import.meta.url)
     const scenario = parseScenario(await readFile(file, 'utf8'), `${name}.yaml`)

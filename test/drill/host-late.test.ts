@@ -17,7 +17,7 @@ class OnLateHost extends SimulatedTarget {
   }
 }
 
-test('a report says how late its host was for its timers where that is more than the judge or the leases allow, and else nothing', async () => {
+test('reports state how late timers on the host fired only if that exceeds what invariants and leases allow', async () => {
   const short = { ...scenario, durationMs: 10_000 }
   const drillOn = (...latenessesMs: readonly number[]) =>
     runDrill(short, {

@@ -7,7 +7,7 @@ import { endpointSlices } from '../../src/kube/resources.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
-test('leases in etcd are followed until the signal is aborted, and told when their addresses change', async () => {
+test('followEtcdLeases reports the leased addresses when they change, until its signal is aborted', async () => {
   const time = new VirtualClock()
   const etcd = new MemoryEtcd({ clock: time.view() }).client()
   const told: (readonly string[])[] = []
@@ -26,7 +26,7 @@ test('leases in etcd are followed until the signal is aborted, and told when the
   await followed
 })
 
-test('a change that arrives while the leases are listed counts if it is later than the list', async () => {
+test('a watch event that arrives during the list applies only if its revision is later than the list', async () => {
   const listed = Promise.withResolvers<PrefixSnapshot>()
   const watched = Promise.withResolvers<WatchOptions>()
   const ended = Promise.withResolvers<void>()
@@ -55,7 +55,7 @@ test('a change that arrives while the leases are listed counts if it is later th
   assert.deepEqual(told.at(-1), ['192.0.2.2'])
 })
 
-test('a list that is written by hand is of the family of its addresses', async () => {
+test('writeStaticList creates an EndpointSlice of the address family of its addresses', async () => {
   for (const [addresses, addressType] of [
     [['192.0.2.1', '192.0.2.2'], 'IPv4'],
     [['2001:db8::1'], 'IPv6'],

@@ -6,7 +6,7 @@ import { allMutants, assertNoticed, errorsOf, findMutant } from './mutant.ts'
 
 const mutants = await allMutants()
 
-test('the text that each mutant replaces is in its file once, and what comes of it is another file', async () => {
+test('the text that each mutant replaces occurs once in its file, and the replacement differs', async () => {
   assert.ok(mutants.size >= 24)
   for (const [name, mutant] of mutants) {
     assert.notEqual(mutant.text, mutant.instead, name)
@@ -17,7 +17,7 @@ test('the text that each mutant replaces is in its file once, and what comes of 
 // The first schedules notice these mutants; test/long/drill-mutants.test.ts runs all of them.
 const late = inUnitOrFloor([], ['leave-an-empty-list', 'ignore-a-conflict', 'decide-from-the-cache'])
 for (const name of ['count-a-shared-address-twice', ...late]) {
-  test(`${name} is noticed`, async () => {
+  test(`random schedules notice the mutant ${name}`, async () => {
     const mutant = mutants.get(name)
     assert.ok(mutant !== undefined)
     assertNoticed(mutant, await findMutant(mutant, 10), 10)
@@ -27,7 +27,7 @@ for (const name of ['count-a-shared-address-twice', ...late]) {
 const text = 'export async function runSchedule('
 const noOp = { broken: 'Nothing.', file: 'drill/campaign/run-schedule.ts', text, instead: `/* the same */ ${text}` }
 
-test('a change without a meaning is not noticed', async () => {
+test('random schedules do not notice a change without effect', async () => {
   const { seed } = await findMutant(noOp, inUnitOrFloor(1, 10))
   assert.equal(seed, undefined)
 })

@@ -14,7 +14,7 @@ function sent(method: string, path: string, isWatch = false): SentRequest {
   return { method, path, isWatch }
 }
 
-test('a request is told by its resource, group and verb, as RBAC tells it', () => {
+test('requestInfo returns verb, resource and group of a request as in RBAC, or that it is a probe', () => {
   const told = (request: SentRequest): string => {
     const { isProbe, verb, resource, group } = requestInfo(request)
     return isProbe ? 'probe' : `${verb} ${resource}.${group}`
@@ -38,7 +38,7 @@ test('a request is told by its resource, group and verb, as RBAC tells it', () =
   )
 })
 
-test('a filter leaves out what it does not name', () => {
+test('a filter matches requests by kind, resource and verb, and an empty filter matches all', () => {
   const requests = [sent('GET', '/readyz'), sent('DELETE', `${leases}/a`), sent('GET', leases)]
   const met = (filter: RequestFilter): readonly boolean[] => requests.map((request) => isMet(filter, request))
   assert.deepEqual(met({}), [true, true, true])
@@ -49,7 +49,7 @@ test('a filter leaves out what it does not name', () => {
   assert.deepEqual(met({ resource: 'endpoints' }), [false, false, false])
 })
 
-test('of several faults the longest delay counts, and what hangs is not refused', () => {
+test('of several faults the longest delay applies, and a hang takes precedence over an error status', () => {
   const faults = new RequestFaults()
   const get = sent('GET', leases)
   faults.add({ fault: { type: 'delay', byMs: 100 } })
@@ -64,7 +64,7 @@ test('of several faults the longest delay counts, and what hangs is not refused'
   assert.equal(faults.remove({ fault: { type: 'hang' } }), false)
 })
 
-test('one event of each watched resource is lost, and no bookmark', () => {
+test('lose-event drops one event of each watched resource, and no bookmark', () => {
   const faults = new RequestFaults()
   const watch = sent('GET', '/api/v1/namespaces/default/endpoints', true)
   const other = sent('GET', leases, true)
@@ -81,7 +81,7 @@ test('one event of each watched resource is lost, and no bookmark', () => {
   assert.deepEqual(lost, [false, true, false, true])
 })
 
-test('the shortest limit of the age of a watch counts', () => {
+test('the age limit of a watch comes from the cut-watches faults that match its resource', () => {
   const faults = new RequestFaults()
   const watch = sent('GET', leases, true)
   faults.add({ fault: { type: 'cut-watches' } })

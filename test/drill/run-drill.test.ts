@@ -19,13 +19,13 @@ const wrong: readonly (readonly [options: DrillOptions, message: string])[] = [
   [{ variants: [] }, 'variants must be a list of at least one variant'],
 ]
 
-test('an option that is out of range is refused in one line that names it, before anything runs', async () => {
+test('an option out of range is refused with a one-line RangeError that names it', async () => {
   for (const [options, message] of wrong) {
     await assert.rejects(runDrill(crash, options), { name: 'RangeError', message })
   }
 })
 
-test('what is no text of a scenario is refused in one line', () => {
+test('a text that is not a scenario is refused with a one-line error', () => {
   for (const [text, message] of [
     ['', 'f:1:1: is empty'],
     ['crash', 'f:1:1: a drill must be a mapping of keys to values'],
@@ -35,13 +35,13 @@ test('what is no text of a scenario is refused in one line', () => {
   }
 })
 
-test('what kube-apiservers write as the last of them comes up is not held against them', async () => {
+test('writes of kube-apiservers while the last of them comes up are no violation', async () => {
   const variants = [{ name: 'kube-apiserver', fleet: {}, kubeApiservers: true }]
   const { held } = await runDrill(crash, { seed: 64, variants })
   assert.equal(held, true)
 })
 
-test('kube-apiservers alone may keep a dead one beyond its lease and the margin, until their next look, and hold', async () => {
+test('a fleet of kube-apiservers holds although a dead one stays listed beyond its lease and the margin', async () => {
   const variants = [{ name: 'kube-apiserver', fleet: {}, kubeApiservers: true }]
   const {
     held,
@@ -51,7 +51,7 @@ test('kube-apiservers alone may keep a dead one beyond its lease and the margin,
   assert.deepEqual([held, deadListedTooLong > 0, (timeToRemove.maxMs ?? 0) > 17_000], [true, true, true])
 })
 
-test('a report has the history of the first run and of three that failed, and every seed', async () => {
+test('a report has the history of the first three failed runs, and the seed of every run', async () => {
   const none = { name: 'none', fleet: { reconciler: 'none' } } as const
   const { held, variants } = await runDrill({ ...crash, durationMs: 40_000 }, { runs: 6, variants: [none] })
   const { runs = [], knownFailures: known = [] } = variants[0] ?? {}
@@ -63,7 +63,7 @@ test('a report has the history of the first run and of three that failed, and ev
   assert.ok(known.length > 0)
 })
 
-test('of very many samples a report has the first, and counts all', async () => {
+test('a report contains the first 500 samples and counts all of them', async () => {
   const restarts = Array.from({ length: 60 }, (_, index): Step => {
     return { atMs: 1_000 + 2_000 * index, action: 'damage', damage: 'slice-emptied' }
   })
@@ -85,25 +85,25 @@ const killed = figuresOf(
   ...[state(1000, 2, dead), state(2000, 3, dead), state(20_000, 3), state(30_000, 4, dead)],
 )
 
-test('nothing is said of what did not happen', () => {
+test('a run without known failures reports none', () => {
   for (const reconciler of ['lease', 'master-count', 'none'] as const) assert.deepEqual(seen(reconciler, calm), [])
 })
 
-test('dead masters that stay listed are counted, also those that have come back', () => {
+test('dead masters that stay listed are counted, including those that have returned', () => {
   assert.deepEqual(seen('master-count', killed), ['3: a dead master stays listed'])
   assert.deepEqual(seen('none', killed), ['3: a dead master stays listed'])
 })
 
-test('nothing is known of lease', () => {
+test('the lease reconciler has no known failures', () => {
   assert.deepEqual(knownFailures('lease', killed), [])
 })
 
-test('master-count is known to take living masters off the list', () => {
+test('master-count has the known failure that it removes living masters from the list', () => {
   const figures = figuresOf(...begin(3), slice(15_000, [1, 2, 4]))
   assert.deepEqual(seen('master-count', figures), ['1: a living master is removed from the list'])
 })
 
-test('none is known to leave clients with masters that have been told to stop', () => {
+test('none has the known failure that connections to a stopped master fail', () => {
   const figures = figuresOf(
     ...begin(2),
     state(1000, 2, { ...dead, sidecar: 'stopping' }),
@@ -113,7 +113,7 @@ test('none is known to leave clients with masters that have been told to stop', 
   assert.deepEqual(seen('none', { ...figures, deadListedTooLong: 0 }), ['2: connections to a stopped master fail'])
 })
 
-test('none is known to list nobody who comes, and to mend nothing', () => {
+test('none has the known failures that a new master is not listed and a removed address stays out', () => {
   const figures = figuresOf(
     ...[...begin(2), step(1000, 'scale', []), state(1000, 3), step(9000, 'damage', []), slice(9000, [2], true)],
   )
@@ -124,7 +124,7 @@ test('none is known to list nobody who comes, and to mend nothing', () => {
   assert.deepEqual(seen('master-count', figures), [])
 })
 
-test('a removal and an addition in time are no failure', () => {
+test('a removal or an addition in time is no known failure', () => {
   const figures = figuresOf(...begin(2), state(1000, 2, dead), slice(9000, [1]))
   assert.deepEqual([seen('master-count', figures), seen('none', figures)], [[], []])
   const added = figuresOf(...begin(2), state(1000, 3), slice(2000, [1, 2, 3]))

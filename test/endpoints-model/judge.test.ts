@@ -212,18 +212,18 @@ const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...
 }
 
 for (const [name, [change, ...faults]] of Object.entries(cases)) {
-  test(`the judge: ${name}`, () => {
+  test(`the judge reports exactly the expected faults when ${name}`, () => {
     const found = judge({ ...right, ...change })
     assert.equal(found.length, faults.length, found.join('\n'))
     for (const [index, fault] of faults.entries()) assert.match(found[index] ?? '', fault)
   })
 }
 
-test('the judge: a slice is larger than it may be', () => {
+test('the judge reports a slice with more endpoints than maxEndpointsPerSlice', () => {
   assert.match(judge(right, { maxEndpointsPerSlice: 1 }).join(), /slice web-x2v5l has 2 endpoints/)
 })
 
-test('the judge: truncated Endpoints leave out addresses that are not ready before any that is', () => {
+test('the judge reports truncated Endpoints that drop a ready address but retain an unready one', () => {
   const ipOf = (index: number): string => `10.1.${index >> 8}.${index & 255}`
   const pods = Array.from({ length: 1_002 }, (_, index) => pod(`p${index}`, { ip: ipOf(index), ready: index > 0 }))
   const addresses = pods
@@ -242,7 +242,7 @@ test('the judge: truncated Endpoints leave out addresses that are not ready befo
   assert.deepEqual(others, [])
 })
 
-test('the judge: a Pod that is being deleted is in slices, and in Endpoints only where all are published', () => {
+test('the judge expects a terminating Pod in slices, and in Endpoints only with publishNotReadyAddresses', () => {
   const state = { ...right, pods: [pod('a', { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } })] }
   const published = { ...state, services: [{ ...service, spec: { ...service.spec, publishNotReadyAddresses: true } }] }
   assert.ok(judge(state).some((fault) => /Endpoints should not have 10.244.0.1/.test(fault)))
@@ -307,7 +307,7 @@ const mirrorCases: Readonly<Record<string, readonly [state: Partial<ClusterState
 }
 
 for (const [name, [change, ...faults]] of Object.entries(mirrorCases)) {
-  test(`the judge: ${name}`, () => {
+  test(`the judge of mirrored slices reports exactly the expected faults when ${name}`, () => {
     const state = { services: [manual], pods: [], nodes: [], endpoints: [written], slices: [four, six] }
     const found = judge({ ...state, ...change }, { kinds: ['mirrors'] })
     assert.equal(found.length, faults.length, found.join('\n'))

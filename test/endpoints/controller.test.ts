@@ -4,7 +4,7 @@ import { endpoints, namespaces, services } from '../../src/kube/resources.ts'
 import { passedOn } from '../kube/passed-on.ts'
 import { Cluster } from './cluster.ts'
 
-test('Endpoints follow the Service and its Pods from beginning to end', async () => {
+test('Endpoints follow the Service and its Pods from creation to deletion', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -35,7 +35,7 @@ test('Endpoints follow the Service and its Pods from beginning to end', async ()
   await stop()
 })
 
-test('the object is exactly the one that upstream writes', async () => {
+test('the written Endpoints have exactly the labels, annotation and subsets that upstream writes', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.pod('a', { ip: '192.0.2.1', spec: { hostname: 'a-0', subdomain: 'foo' } })
@@ -60,7 +60,7 @@ test('the object is exactly the one that upstream writes', async () => {
   await stop()
 })
 
-test('Endpoints that somebody deletes are made again', async () => {
+test('Endpoints that somebody deletes are recreated', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -72,7 +72,7 @@ test('Endpoints that somebody deletes are made again', async () => {
   await stop()
 })
 
-test('Endpoints that somebody changes are put right with the next change of a Pod', async () => {
+test('Endpoints that somebody changes are corrected at the next change of a Pod', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -91,7 +91,7 @@ test('Endpoints that somebody changes are put right with the next change of a Po
   await stop()
 })
 
-test('a new term deletes the Endpoints of Services that went meanwhile, but no lock of a leader election', async () => {
+test('a new term deletes the Endpoints of Services deleted meanwhile, but no leader election lock', async () => {
   const cluster = await Cluster.started()
   const metadata = { namespace: 'other' }
   const annotations = { 'control-plane.alpha.kubernetes.io/leader': '{}' }
@@ -104,7 +104,7 @@ test('a new term deletes the Endpoints of Services that went meanwhile, but no l
   await stop()
 })
 
-test('Endpoints are deleted that arrive after the deletion of their Service, and whose creation had no readable answer', async () => {
+test('Endpoints that appear after their Service was deleted are deleted, even if their POST had an unreadable response', async () => {
   const cluster = await Cluster.started()
   const late = { type: 'delay', ms: 500 } as const
   cluster.fault({ fault: late, stream: true, pathPrefix: '/api/v1/endpoints' })
@@ -123,7 +123,7 @@ test('Endpoints are deleted that arrive after the deletion of their Service, and
   await stop()
 })
 
-test('Endpoints stay whose Service is created while the server is asked whether it is gone', async () => {
+test('Endpoints stay if their Service is created while the server is asked whether it still exists', async () => {
   const cluster = await Cluster.started()
   const { api } = cluster
   const { metadata } = await api.create(endpoints, { metadata: { namespace: 'other', name: 'foo' } })
@@ -145,7 +145,7 @@ test('Endpoints stay whose Service is created while the server is asked whether 
   await stop()
 })
 
-test('Endpoints that arrive before their Service, or that no controller has made, stay', async () => {
+test('Endpoints without a known Service stay if they appear before their Service or carry no managed-by label', async () => {
   const cluster = await Cluster.started()
   cluster.fault({ fault: { type: 'delay', ms: 5_000 }, stream: true, pathPrefix: '/api/v1/services' })
   const stop = await cluster.lead({}, 10_000)
@@ -158,7 +158,7 @@ test('Endpoints that arrive before their Service, or that no controller has made
   await stop()
 })
 
-test('what is left out is neither written nor deleted', async () => {
+test('excluded Endpoints are neither written nor deleted', async () => {
   const cluster = await Cluster.started()
   await cluster.api.create(endpoints, { metadata: { namespace: 'other', name: 'leftover' } })
   await cluster.service('foo')
@@ -174,7 +174,7 @@ test('what is left out is neither written nor deleted', async () => {
   await stop()
 })
 
-test('a Service of type ExternalName and one without a selector keep the Endpoints that they have', async () => {
+test('a Service that loses its selector keeps its Endpoints unchanged', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -191,7 +191,7 @@ test('a Service of type ExternalName and one without a selector keep the Endpoin
   await stop()
 })
 
-test('a Service without a selector that takes the place of one with one has no address of its Pods', async () => {
+test('if a Service without a selector replaces one with a selector, the Endpoints made from Pods are deleted', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -222,7 +222,7 @@ test('a Service without a selector that takes the place of one with one has no a
   await stop()
 })
 
-test('a Service that came again keeps its Endpoints when it loses its selector', async () => {
+test('a recreated Service keeps its Endpoints when it loses its selector', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -245,7 +245,7 @@ test('a Service that came again keeps its Endpoints when it loses its selector',
   await stop()
 })
 
-test('nothing is asked of the server while nothing changes', async () => {
+test('while nothing changes, nothing is written', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -260,7 +260,7 @@ test('nothing is asked of the server while nothing changes', async () => {
   await again()
 })
 
-test('in a namespace that is being deleted Endpoints are not made, and nobody is told', async () => {
+test('in a terminating namespace a refused creation is not retried, and no Event is recorded', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo', {}, { finalizers: ['example.com/hold'] })
@@ -275,7 +275,7 @@ test('in a namespace that is being deleted Endpoints are not made, and nobody is
   await stop()
 })
 
-test('a refused write is told as an event of the Endpoints, and tried again', async () => {
+test('a refused write is recorded as an Event of the Endpoints, and retried', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   cluster.fault({ fault: { type: 'status', status: 403 }, methods: ['POST'], times: 2 })
@@ -302,7 +302,7 @@ test('a refused write is told as an event of the Endpoints, and tried again', as
   await stop()
 })
 
-test('while the server cannot be reached nobody is told, and what waits is done as soon as it is back', async () => {
+test('while the server is unreachable no Event is recorded, and expedite() retries the write at once', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   const heal = cluster.fault({ fault: { type: 'refuse' }, methods: ['POST'] })
@@ -317,7 +317,7 @@ test('while the server cannot be reached nobody is told, and what waits is done 
   await stop()
 })
 
-test('a write says which change it is for, and nothing that was before the Service counts', async () => {
+test('the trigger time of a write is that of the change, and changes from before the Service do not count', async () => {
   const cluster = await Cluster.started()
   const triggerTime = async (): Promise<string | undefined> =>
     (await cluster.endpoints('foo'))?.metadata?.annotations?.['endpoints.kubernetes.io/last-change-trigger-time']
@@ -340,7 +340,7 @@ test('a write says which change it is for, and nothing that was before the Servi
   await stop()
 })
 
-test('a deletion is meant for the object that was seen, not for one that took its place', async () => {
+test('a deletion has the uid and resourceVersion of the observed object as preconditions', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   const { metadata } = await cluster.api.create(endpoints, { metadata: { namespace: 'other', name: 'foo' } })

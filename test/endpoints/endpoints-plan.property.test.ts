@@ -98,7 +98,7 @@ const service: fc.Arbitrary<Service> = fc
     },
   }))
 
-test('what is packed stays as it is when it is packed again', () => {
+test('packing packed subsets again changes nothing', () => {
   fc.assert(
     fc.property(fc.array(subset, { maxLength: 5 }), (subsets) => {
       const packed = repackSubsets(subsets)
@@ -108,7 +108,7 @@ test('what is packed stays as it is when it is packed again', () => {
   )
 })
 
-test('the order of subsets, addresses and ports makes no difference to what they are packed into', () => {
+test('the order of subsets, addresses and ports does not affect the packed result', () => {
   const shuffled = fc
     .array(subset, { maxLength: 5 })
     .chain((subsets) => fc.tuple(fc.constant(subsets), fc.shuffledSubarray(subsets, { minLength: subsets.length })))
@@ -118,7 +118,7 @@ test('the order of subsets, addresses and ports makes no difference to what they
   )
 })
 
-test('the subsets of a Service are what packing one subset for each Pod and port makes', () => {
+test('the subsets of a Service equal the packed result of one subset for each Pod and port', () => {
   fc.assert(
     fc.property(service, pods, (service, pods) => {
       const { spec } = service
@@ -146,7 +146,7 @@ test('the subsets of a Service are what packing one subset for each Pod and port
   )
 })
 
-test('what is remembered of the last order makes no difference', () => {
+test('the remembered order of an earlier call does not affect the subsets', () => {
   const twice = fc
     .integer({ min: 1, max: 8 })
     .chain((length) => fc.array(fc.tuple(...Array.from({ length }, (_, n) => pod(n))), { minLength: 2, maxLength: 4 }))
@@ -159,7 +159,7 @@ test('what is remembered of the last order makes no difference', () => {
   )
 })
 
-test('a plan for what a plan has made does nothing, in whatever order the Pods and the stored subsets come', () => {
+test('a second plan after the first one does nothing, in whatever order Pods and stored subsets come', () => {
   fc.assert(
     fc.property(service, pods, fc.boolean(), (service, pods, reversed) => {
       const first = planEndpoints({ service, pods, current: undefined, triggerTime: '2026-01-01T00:00:00Z' })
@@ -183,7 +183,7 @@ function withReversedLists(endpoints: Endpoints): Endpoints {
   return { ...endpoints, subsets }
 }
 
-test('what is too much is cut to 1,000 addresses, those that are ready first', () => {
+test('subsets with too many addresses are truncated to 1,000, ready addresses first', () => {
   const sizes = fc.array(fc.record({ ready: fc.nat(900), notReady: fc.nat(900) }), { maxLength: 6 })
   fc.assert(
     fc.property(sizes, (sizes) => {

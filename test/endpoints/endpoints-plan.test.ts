@@ -45,7 +45,7 @@ function stored(action: EndpointsAction): Endpoints {
   return action.endpoints
 }
 
-test('Endpoints whose lists a server writes as null, or leaves out, are made from Pods if all that they list is', () => {
+test('Endpoints with null or absent lists count as made from Pods if every listed address refers to a Pod', () => {
   const isMade = (subsets: unknown): boolean =>
     isMadeFromPods({ metadata: { labels: managedBy }, subsets } as Endpoints)
   const ofPod = { ip: '192.0.2.1', targetRef: { kind: 'Pod' } }
@@ -58,7 +58,7 @@ test('Endpoints whose lists a server writes as null, or leaves out, are made fro
   }
 })
 
-test('a created object says whose it is and what for, and nothing else', () => {
+test('a created object has only the managed-by label, the trigger time and its name', () => {
   const action = planEndpoints({ service: service(), pods: [], current: undefined, triggerTime })
   const annotations = { [triggerAnnotation]: triggerTime }
   assert.deepEqual(action, {
@@ -73,7 +73,7 @@ test('a created object says whose it is and what for, and nothing else', () => {
   assert.deepEqual(stored(untimed).metadata, { name: 'web', namespace: 'ns', labels: managedBy })
 })
 
-test('an update keeps all but labels, subsets and our annotations, and the resourceVersion that it rests on', () => {
+test('an update preserves everything but labels, subsets and our annotations, and has the resourceVersion it is based on', () => {
   const metadata = {
     name: 'web',
     namespace: 'ns',
@@ -99,7 +99,7 @@ test('an update keeps all but labels, subsets and our annotations, and the resou
   })
 })
 
-test('Endpoints that were cut are left as they are while what is cut off changes', () => {
+test('truncated Endpoints are not written while only addresses beyond the limit change', () => {
   const pods = many(1_200)
   const current = stored(planEndpoints({ service: service(), pods, current: undefined, triggerTime }))
   assert.equal(current.metadata?.annotations?.[overCapacity], 'truncated')
@@ -112,14 +112,14 @@ test('Endpoints that were cut are left as they are while what is cut off changes
   assert.equal(other.type, 'update')
 })
 
-test('what was cut is whole again, without the annotation, when there is room', () => {
+test('truncated Endpoints become complete again, without the annotation, when all addresses fit', () => {
   const current = stored(planEndpoints({ service: service(), pods: many(1_001), current: undefined }))
   const updated = stored(planEndpoints({ service: service(), pods: many(1_000), current }))
   assert.equal(updated.metadata?.annotations, undefined)
   assert.equal(updated.subsets?.[0]?.addresses?.length, 1_000)
 })
 
-test('Endpoints of too many Pods that are not marked as cut are written', () => {
+test('Endpoints of too many Pods without the over-capacity annotation are written', () => {
   const pods = many(1_001)
   const { annotations: _, ...metadata } =
     stored(planEndpoints({ service: service(), pods, current: undefined })).metadata ?? {}
@@ -128,7 +128,7 @@ test('Endpoints of too many Pods that are not marked as cut are written', () => 
   assert.equal(stored(action).metadata?.annotations?.[overCapacity], 'truncated')
 })
 
-test('the label of headless Services alone is no reason to write', () => {
+test('a missing headless label alone causes no write', () => {
   const headless = service({ clusterIP: 'None' })
   const current = stored(planEndpoints({ service: headless, pods: [], current: undefined }))
   assert.equal(current.metadata?.labels?.['service.kubernetes.io/headless'], '')
@@ -138,7 +138,7 @@ test('the label of headless Services alone is no reason to write', () => {
   assert.equal(stored(updated).metadata?.labels?.['service.kubernetes.io/headless'], '')
 })
 
-test('a Service that has one of our labels itself is not written for ever', () => {
+test('a Service that itself has one of our labels does not cause endless writes', () => {
   for (const labels of [{ 'service.kubernetes.io/headless': 'x' }, { 'endpoints.kubernetes.io/managed-by': 'me' }]) {
     const odd = service({}, { labels })
     const current = stored(planEndpoints({ service: odd, pods: [], current: undefined }))
@@ -147,12 +147,12 @@ test('a Service that has one of our labels itself is not written for ever', () =
   }
 })
 
-test('Endpoints that do not say who keeps them are written', () => {
+test('Endpoints with another managed-by label are written', () => {
   const current = { metadata: { name: 'web', namespace: 'ns', labels: { 'endpoints.kubernetes.io/managed-by': 'me' } } }
   assert.deepEqual(stored(planEndpoints({ service: service(), pods: [], current })).metadata?.labels, managedBy)
 })
 
-test('labels follow the Service, one that is gone, one that is new and one that is another', () => {
+test('labels follow the Service when one is removed, added or changed', () => {
   const at = (labels: Readonly<Record<string, string>>) => service({}, { labels })
   const current = stored(planEndpoints({ service: at({ a: '1', b: '1' }), pods: [], current: undefined }))
   for (const labels of [{ a: '1' }, { a: '1', b: '1', c: '1' }, { a: '1', b: '2' }] as Record<string, string>[]) {
@@ -161,7 +161,7 @@ test('labels follow the Service, one that is gone, one that is new and one that 
   }
 })
 
-test('Pods whose port of a name has another number are in a subset of their own', () => {
+test('Pods whose named port has another number are in a separate subset', () => {
   const ports = [port({ name: 'web', targetPort: 'http' }), port({ name: 'fixed', port: 81, targetPort: 9090 })]
   const withPort = (n: number, containerPort: number) =>
     pod(n, { spec: { containers: [{ name: 'c', ports: [{ name: 'http', containerPort, protocol: 'TCP' }] }] } })
@@ -190,7 +190,7 @@ test('a Service without ports lists addresses only if it is headless', () => {
   assert.equal(other.subsets, undefined)
 })
 
-test('one Pod has an address for each family and hostname', () => {
+test('the address of a Pod has the family of the Service, and a hostname only for the Service of its subdomain', () => {
   const dual = pod(1, { ips: ['192.0.2.1', '2001:db8::1'], spec: { hostname: 'one', subdomain: 'web' } })
   const four = service()
   const six = service({ ipFamilies: ['IPv6', 'IPv4'] })
@@ -201,7 +201,7 @@ test('one Pod has an address for each family and hostname', () => {
   assert.equal(addressFor(unnamed, dual)?.hostname, undefined)
 })
 
-test('Endpoints of a Service that is gone are deleted, those of one that is not made from Pods left', () => {
+test('Endpoints of a deleted Service are deleted, those of a Service not made from Pods are left alone', () => {
   const current = { metadata: { namespace: 'ns', name: 'web', uid: 'uid-of-web' } }
   assert.deepEqual(planEndpoints({ service: undefined, pods: [], current }), { type: 'delete', endpoints: current })
   assert.deepEqual(planEndpoints({ service: undefined, pods: [], current: undefined }), { type: 'none' })

@@ -8,13 +8,13 @@ function version(resourceVersion: string, uid = 'uid-1') {
   return { metadata: { namespace: 'ns', name: 'web', uid, resourceVersion } }
 }
 
-test('of what was never written no copy is old', () => {
+test('no copy is stale before the first write', () => {
   const tracker = new EndpointsTracker()
   assert.equal(tracker.isStale(key, undefined, 0), false)
   assert.equal(tracker.isStale(key, version('1'), 0), false)
 })
 
-test('a copy without what was created is old, until it has heard of it or ten seconds have passed', () => {
+test('a copy without the created object is stale until an event is observed or ten seconds have passed', () => {
   const tracker = new EndpointsTracker()
   tracker.created(key, version('1'), 1_000)
   assert.deepEqual(tracker.unseen(key), { metadata: { namespace: 'ns', name: 'web', uid: 'uid-1' } })
@@ -26,7 +26,7 @@ test('a copy without what was created is old, until it has heard of it or ten se
   assert.equal(tracker.unseen(key), undefined)
 })
 
-test('a copy of what was replaced is old, whatever else it has heard', () => {
+test('a copy of the replaced version is stale, whatever other event was observed', () => {
   const tracker = new EndpointsTracker()
   tracker.replaced(version('1'), version('2'), 0)
   tracker.observed(key)
@@ -35,7 +35,7 @@ test('a copy of what was replaced is old, whatever else it has heard', () => {
   assert.equal(tracker.isStale(key, undefined, 0), false)
 })
 
-test('a copy that has not heard of a change or deletion for a hundred seconds is believed', () => {
+test('a copy without a change or deletion is trusted again after a hundred seconds', () => {
   const tracker = new EndpointsTracker()
   tracker.replaced(version('1'), version('2'), 1_000)
   assert.equal(tracker.isStale(key, version('1'), 100_999), true)
@@ -50,13 +50,13 @@ test('a copy that has not heard of a change or deletion for a hundred seconds is
   }
 })
 
-test('an update that changed nothing leaves the copy good', () => {
+test('an update that changed nothing does not make the copy stale', () => {
   const tracker = new EndpointsTracker()
   tracker.replaced(version('1'), version('1'), 0)
   assert.equal(tracker.isStale(key, version('1'), 0), false)
 })
 
-test('a copy of what was deleted is old, one of what took its place is not', () => {
+test('a copy of a deleted object is stale, a copy of its successor is not', () => {
   const tracker = new EndpointsTracker()
   tracker.deleted(key, version('1'), 0)
   for (const old of [true, false]) {
@@ -70,7 +70,7 @@ test('a copy of what was deleted is old, one of what took its place is not', () 
   assert.equal(tracker.isStale(key, version('2'), 0), false)
 })
 
-test('a list shows the outcome of every write before it; what it does not show is forgotten, and its key named', () => {
+test('a list settles every write before it, and returns the keys of writes that it does not show', () => {
   const tracker = new EndpointsTracker()
   const [before, after] = [version('1'), version('2')]
   for (const [write, old, isShown] of [

@@ -26,7 +26,7 @@ test('Endpoints that were just created are not created again before the copy has
   await stop()
 })
 
-test('Endpoints that were just replaced are not replaced before the copy has them', async () => {
+test('Endpoints that were just replaced are not replaced again before the copy has them', async () => {
   const cluster = await hardOfHearing()
   await cluster.service('foo')
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -43,7 +43,7 @@ test('Endpoints that were just replaced are not replaced before the copy has the
   await stop()
 })
 
-test('the Endpoints of a Service that went and came again are made anew, with one request each', async () => {
+test('the Endpoints of a Service that is deleted and recreated are deleted and recreated with one request each', async () => {
   const cluster = await hardOfHearing()
   await cluster.service('foo')
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -59,7 +59,7 @@ test('the Endpoints of a Service that went and came again are made anew, with on
   await stop()
 })
 
-test('the Endpoints of a Service that goes before the copy has them are deleted', async () => {
+test('the Endpoints of a Service that is deleted before the copy has them are deleted', async () => {
   const cluster = await hardOfHearing()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -72,7 +72,7 @@ test('the Endpoints of a Service that goes before the copy has them are deleted'
   await stop()
 })
 
-test('Endpoints that are deleted soon after they were created are made again at once', async () => {
+test('Endpoints that are deleted soon after their creation are recreated at once', async () => {
   const cluster = await hardOfHearing()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -83,7 +83,7 @@ test('Endpoints that are deleted soon after they were created are made again at 
   await stop()
 })
 
-test('Endpoints are deleted once, however often their Service comes and goes before the copy knows', async () => {
+test('Endpoints are deleted once, however often their Service is deleted and recreated before the copy is current', async () => {
   const cluster = await hardOfHearing()
   await cluster.service('foo')
   const stop = await cluster.lead({}, 2_000)
@@ -100,7 +100,7 @@ test('Endpoints are deleted once, however often their Service comes and goes bef
   await stop()
 })
 
-test('Endpoints that somebody else deleted first are as good as deleted', async () => {
+test('Endpoints that somebody else deleted first are not requested to be deleted again', async () => {
   const cluster = await hardOfHearing()
   await cluster.service('foo')
   const stop = await cluster.lead({}, 2_000)
@@ -112,7 +112,7 @@ test('Endpoints that somebody else deleted first are as good as deleted', async 
   await stop()
 })
 
-test('who writes Endpoints in between is overruled as soon as the copy has what they wrote', async () => {
+test('a foreign write to Endpoints is overwritten as soon as the copy has it', async () => {
   const cluster = await hardOfHearing()
   await cluster.service('foo')
   const stop = await cluster.lead({}, 2_000)
@@ -131,7 +131,7 @@ test('who writes Endpoints in between is overruled as soon as the copy has what 
   await stop()
 })
 
-test('Endpoints that were created and deleted again unheard are made anew', async () => {
+test('Endpoints that were created and deleted without a watch event are recreated within eleven seconds', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   cluster.fault({ fault: { type: 'status', status: 500 }, pathPrefix: '/api/v1/endpoints', methods: ['GET'] })
@@ -146,7 +146,7 @@ test('Endpoints that were created and deleted again unheard are made anew', asyn
   await stop()
 })
 
-test('Endpoints that were made and deleted while no watch was open are made again after the next list', async () => {
+test('Endpoints that were created and deleted while no watch was open are recreated after the next list', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   const pathPrefix = '/api/v1/endpoints'
@@ -162,7 +162,7 @@ test('Endpoints that were made and deleted while no watch was open are made agai
   await stop()
 })
 
-test('while requests work and the watch of Endpoints delivers nothing, they are listed again and put right', async () => {
+test('if the watch of Endpoints delivers nothing while requests work, the controller lists them again and corrects them', async () => {
   for (const afterEvents of [1, 2]) {
     const cluster = await Cluster.started()
     // The events are the end of the first list, which is empty, and in the second round also the new Endpoints.
@@ -181,7 +181,7 @@ test('while requests work and the watch of Endpoints delivers nothing, they are 
   }
 })
 
-test('while nothing is heard of Endpoints, a write is not sent again each second, and no Event complains', {
+test('without watch events of Endpoints a conflicting write is retried rarely, and no Event is recorded', {
   timeout: 60_000,
 }, async () => {
   for (const [prepared, written, refused, everyMs] of [
@@ -212,7 +212,7 @@ test('while nothing is heard of Endpoints, a write is not sent again each second
   }
 })
 
-test('what was written although the answer was lost is found out', async () => {
+test('a write that succeeded although its response was lost is detected', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -225,7 +225,7 @@ test('what was written although the answer was lost is found out', async () => {
   await stop()
 })
 
-test('Endpoints that the server wrongly calls gone are deleted all the same, or made right for a new Service', {
+test('Endpoints for which the server wrongly reports 404 are deleted later, or corrected for a new Service', {
   timeout: 60_000,
 }, async () => {
   for (const returns of [false, true]) {

@@ -43,30 +43,30 @@ const different: Readonly<Record<string, EndpointSubset>> = {
 }
 
 for (const [name, other] of Object.entries(same)) {
-  test(`with ${name} subsets say the same`, () => {
+  test(`with ${name} subsets are equal`, () => {
     assert.equal(sameSubsets([subset], [other]), true)
     assert.equal(sameSubsets([other], [subset]), true)
   })
 }
 
 for (const [name, other] of Object.entries(different)) {
-  test(`with ${name} subsets say something else`, () => {
+  test(`with ${name} subsets differ`, () => {
     assert.equal(sameSubsets([subset], [other]), false)
     assert.equal(sameSubsets([other], [subset]), false)
   })
 }
 
-test('an empty Node is not an absent one', () => {
+test('an empty nodeName is not an absent one', () => {
   assert.equal(sameSubsets([withAddress({ nodeName: '' })], [withAddress({ nodeName: undefined })]), false)
 })
 
-test('no subsets are the same whether they are absent, null or empty', () => {
+test('absent, null and empty subsets are equal', () => {
   assert.equal(sameSubsets(undefined, []), true)
   assert.equal(sameSubsets([], null), true)
   assert.equal(sameSubsets(undefined, [subset]), false)
 })
 
-test('ports with an appProtocol stay in their subsets when these are packed, others come together', () => {
+test('ports with an appProtocol are not merged when subsets are packed, others are', () => {
   const at = (ip: string, port: object) => ({ addresses: [{ ip }], ports: [port] }) as EndpointSubset
   const plain = { port: 80, protocol: 'TCP' }
   assert.equal(repackSubsets([at('192.0.2.1', plain), at('192.0.2.2', plain)]).length, 1)
@@ -74,7 +74,7 @@ test('ports with an appProtocol stay in their subsets when these are packed, oth
   assert.equal(repackSubsets([at('192.0.2.1', spoken), at('192.0.2.2', spoken)]).length, 2)
 })
 
-test('a port without a number is no port of the subset', () => {
+test('packing drops a port without a number', () => {
   const addresses = [{ ip: '192.0.2.1' }]
   const packed = [{ addresses, ports: [{ port: 80 }] }]
   assert.deepEqual(repackSubsets([{ addresses, ports: [{ port: 0 }, { port: 80 }] }]), packed)

@@ -51,7 +51,7 @@ function listed(of: Service, pods: readonly Pod[]): readonly string[] {
 
 const web = service({ ports: [port('web', 8080)] })
 
-test('Pods are listed by their addresses, ready ones apart from the others; who has ended or leaves is not', () => {
+test('ready and unready Pods are listed apart; ended and terminating Pods are not listed', () => {
   const leaving = { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }
   const pods = [
     pod(3),
@@ -67,7 +67,7 @@ test('Pods are listed by their addresses, ready ones apart from the others; who 
   assert.deepEqual(listed(web, []), [])
 })
 
-test('without ports a headless Service lists the addresses alone, and any other nothing', () => {
+test('without ports a headless Service lists only addresses, and any other Service lists nothing', () => {
   const pods = [pod(2, { ready: false }), pod(1), pod(3)]
   for (const ports of [undefined, []]) {
     assert.deepEqual(listed(service({ clusterIP: 'None', ports }), pods), ['1 3 !2'])
@@ -89,7 +89,7 @@ test('Pods share a subset if each port has the same number in all of them', () =
   assert.deepEqual(listed(named, pods), ['1 2 !3 a:80', '1 2 4 5 !3 c:9', '1 4 !3 b:90', '2 b:91'])
 })
 
-test('the order of ports, and of numbered and named ones, does not matter', () => {
+test('the order of ports, and of numbered and named ones, does not affect the subsets', () => {
   const pods = [pod(1, { ports: { http: 80 } }), pod(2, { ports: { http: 81 } })]
   for (const ports of [
     [port('a', 9), port('b', 'http')],
@@ -99,13 +99,13 @@ test('the order of ports, and of numbered and named ones, does not matter', () =
   }
 })
 
-test('the numbers 1 and 12 of two ports are not 11 and 2', () => {
+test('the ports 1 and 12 are not confused with 11 and 2', () => {
   const ports = [port('a', 'x'), port('b', 'y')]
   const pods = [pod(1, { ports: { x: 1, y: 12 } }), pod(2, { ports: { x: 11, y: 2 } })]
   assert.deepEqual(listed(service({ ports }), pods), ['1 a:1 b:12', '2 a:11 b:2'])
 })
 
-test('ports are grouped by exactly the Pods that offer them, however many kinds of Pods there are', () => {
+test('ports are grouped by exactly the Pods that offer them, even among many groups of Pods', () => {
   // The Pods differ in the port `own`, so that each is a separate kind.
   const pods = Array.from({ length: 13 }, (_, kind) => {
     const ports = kind === 1 || kind === 2 ? { x: 1 } : kind === 12 ? { y: 1 } : {}
@@ -116,12 +116,12 @@ test('ports are grouped by exactly the Pods that offer them, however many kinds 
   assert.ok(subsets.includes('112 b:1 own:212'))
 })
 
-test('a port whose number is 0 is not listed, but its addresses are', () => {
+test('a port with the number 0 is not listed, but its addresses are', () => {
   assert.deepEqual(listed(service({ ports: [port('a', 0)] }), [pod(1)]), ['1'])
   assert.deepEqual(listed(service({ ports: [port('a', 1)] }), [pod(1)]), ['1 a:1'])
 })
 
-test('addresses of several kinds of Pods, ports and subsets are in the order of the canonical form', () => {
+test('addresses of several groups of Pods, ports and subsets are in canonical order', () => {
   const ports = [port('a', 9), port('b', 'http'), port('c', 7), port('d', 8)]
   const pods = [3, 1, 4, 2, 6, 5].map((n) => pod(n, { ports: { http: 80 + (n % 2) }, ready: n < 5 }))
   const subsets = wantedSubsets(service({ ports }), pods)
@@ -130,7 +130,7 @@ test('addresses of several kinds of Pods, ports and subsets are in the order of 
   assert.deepEqual(listed(service({ ports }), pods)[0], '1 2 3 4 !5 !6 a:9 c:7 d:8')
 })
 
-test('a port has the fields of the Service’s port that say something', () => {
+test('an endpoint port has the non-empty fields of the Service port', () => {
   assert.deepEqual(endpointPort({ port: 1, name: 'a', protocol: 'UDP', appProtocol: 'h2c' }, 80), {
     name: 'a',
     port: 80,
@@ -172,7 +172,7 @@ for (const [what, spec, ofBoth, ofSix] of families) {
   })
 }
 
-test('a Pod without an address of the family is not listed, and stays so', () => {
+test('a Pod without an address of the family is not listed, also in a second call', () => {
   const of = service({ ipFamilies: ['IPv6'], ports: [port('web', 8080)] })
   const single = pod(1)
   for (let times = 0; times < 2; times++) {
@@ -182,7 +182,7 @@ test('a Pod without an address of the family is not listed, and stays so', () =>
   assert.equal(addressFor(web, single)?.ip, '10.1.0.1')
 })
 
-test('an address names its Pod and its Node, which may be empty, and what is absent is left out', () => {
+test('an address refers to its Pod and Node, with an empty nodeName if absent, and without other absent fields', () => {
   const targetRef = { kind: 'Pod', namespace: 'ns', name: 'p1', uid: 'u1' }
   assert.deepEqual(addressFor(web, pod(1)), { ip: '10.1.0.1', nodeName: 'node', targetRef })
   const bare = pod(1, { metadata: { uid: undefined, name: '' }, spec: { nodeName: undefined } })
@@ -193,7 +193,7 @@ test('an address names its Pod and its Node, which may be empty, and what is abs
   })
 })
 
-test('only the Service of the Pod’s subdomain lists its hostname, in each family; the others do not', () => {
+test('only the Service of the Pod’s subdomain lists its hostname, in each family', () => {
   const named = pod(1, { ips: ['10.1.0.1', '2001:db8::1'], spec: { hostname: 'p-1', subdomain: 'web' } })
   for (const [family, ip] of [
     ['IPv4', '10.1.0.1'],

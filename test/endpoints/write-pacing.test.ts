@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Cluster } from './cluster.ts'
 
-test('with pauses the first change is written at once, and all that follow it together, none lost', async () => {
+test('with write pauses the first change is written at once, and later ones together, without loss', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   const stop = await cluster.lead({ writePause: () => 100 })
@@ -21,7 +21,7 @@ test('with pauses the first change is written at once, and all that follow it to
   await stop()
 })
 
-test('the pause may grow with what is written', async () => {
+test('the write pause may depend on the number of addresses', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -43,7 +43,7 @@ test('the pause may grow with what is written', async () => {
   await stop()
 })
 
-test('a Service that goes is not waited for, nor one that comes in its place', async () => {
+test('the deletion of a Service and its recreation do not wait for the write pause', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   const stop = await cluster.lead({ writePause: () => 60_000 })
@@ -56,7 +56,7 @@ test('a Service that goes is not waited for, nor one that comes in its place', a
   await stop()
 })
 
-test('what is refused is tried at growing intervals, however long the pauses are', async () => {
+test('a refused write is retried after growing intervals, whatever the write pause', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead({ writePause: (addresses) => 20 * addresses })
   for (const host of [1, 2, 3, 4, 5]) await cluster.pod(`pod-${host}`, { ip: `192.0.2.${host}` })

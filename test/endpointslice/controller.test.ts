@@ -5,7 +5,7 @@ import { Cluster } from './cluster.ts'
 
 const managedBy = 'endpointslice-controller.k8s.io'
 
-test('EndpointSlices follow the Service and its Pods from beginning to end', async () => {
+test('EndpointSlices follow a Service and its Pods from creation to deletion', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -35,7 +35,7 @@ test('EndpointSlices follow the Service and its Pods from beginning to end', asy
   await stop()
 })
 
-test('the slice is exactly the one that upstream writes', async () => {
+test('the EndpointSlice has the metadata, endpoints and ports that upstream writes', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   const service = await cluster.service(
@@ -91,7 +91,7 @@ test('the slice is exactly the one that upstream writes', async () => {
   await stop()
 })
 
-test('the echo of its own writes is no reason to look again', async () => {
+test('echoes of its own writes cause no further sync', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -109,7 +109,7 @@ test('the echo of its own writes is no reason to look again', async () => {
   await stop()
 })
 
-test('a slice that somebody changes is put right, a second later', async () => {
+test('a slice changed by somebody else is corrected a second later', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -125,7 +125,7 @@ test('a slice that somebody changes is put right, a second later', async () => {
   await stop()
 })
 
-test('a slice that somebody deletes is made again, also one that an earlier term wrote', async () => {
+test('a slice that an earlier term wrote is created again after somebody deletes it', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -141,7 +141,7 @@ test('a slice that somebody deletes is made again, also one that an earlier term
   await stopSecond()
 })
 
-test('a slice that is taken from the controller, or from the Service, is replaced', async () => {
+test('a slice relabelled to another manager or another Service is replaced', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -168,7 +168,7 @@ test('a slice that is taken from the controller, or from the Service, is replace
   await stop()
 })
 
-test('a Pod on a Node that is not known is left out, and comes in the moment the Node does', async () => {
+test('a Pod on an unknown Node is omitted with an event, and listed as soon as the Node exists', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -189,7 +189,7 @@ test('a Pod on a Node that is not known is left out, and comes in the moment the
   await stop()
 })
 
-test('a Service that publishes Pods that are not ready publishes those on unknown Nodes too, and later their zone', async () => {
+test('with publishNotReadyAddresses a Pod on an unknown Node is listed, and gets its zone when the Node exists', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo', { publishNotReadyAddresses: true })
@@ -205,7 +205,7 @@ test('a Service that publishes Pods that are not ready publishes those on unknow
   await stop()
 })
 
-test('the zone of an endpoint follows that of its Node', async () => {
+test('the zone of an endpoint follows the zone of its Node', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -227,7 +227,7 @@ for (const [what, rule] of [
   ['under way', { methods: ['POST'] }],
   ['not in the copy yet', { stream: true }],
 ] as const) {
-  test(`the zone of an endpoint follows that of its Node too while the write of its slice is ${what}`, async () => {
+  test(`the zone of an endpoint follows its Node even while the write of its slice is ${what}`, async () => {
     const cluster = await Cluster.started()
     const fault = { type: 'delay', ms: 200 } as const
     cluster.fault({ fault, pathPrefix: '/apis/discovery.k8s.io/v1/', ...rule })
@@ -242,7 +242,7 @@ for (const [what, rule] of [
   })
 }
 
-test('while the copy is behind its own writes a Service waits, and goes on the moment it has caught up', async () => {
+test('while the cache lags behind its own writes a Service waits, and continues as soon as the cache catches up', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -269,7 +269,7 @@ test('while the copy is behind its own writes a Service waits, and goes on the m
   await stopLate()
 })
 
-test('a write that changes labels only is waited for too', async () => {
+test('the next sync also waits for the echo of a write that changed only labels', async () => {
   const cluster = await Cluster.started()
   cluster.fault({
     fault: { type: 'delay', ms: 500 },
@@ -293,7 +293,7 @@ test('a write that changes labels only is waited for too', async () => {
   await stop()
 })
 
-test('a refused write is told of in an event and tried again after a second', async () => {
+test('a failed write is reported in an event and retried after a second', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -319,7 +319,7 @@ test('a refused write is told of in an event and tried again after a second', as
   await stop()
 })
 
-test('while the server cannot be reached nobody is told, and when it is back what waits is done at once', async () => {
+test('an unreachable server causes no events, and expedite() retries the waiting writes at once', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -337,7 +337,7 @@ test('while the server cannot be reached nobody is told, and when it is back wha
   await stop()
 })
 
-test('in a namespace that is being deleted nothing is created and nothing is wrong', async () => {
+test('in a terminating Namespace a refused creation is neither reported nor retried', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   const live = await cluster.api.get(namespaces, { name: 'other' })
@@ -349,7 +349,7 @@ test('in a namespace that is being deleted nothing is created and nothing is wro
   await stop()
 })
 
-test('a Service that is being deleted gets no slice more, but those that it has are kept right', async () => {
+test('a Service in deletion gets no new slices, but its present slices stay in sync', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo', {}, { finalizers: ['test/hold'] })
@@ -366,7 +366,7 @@ test('a Service that is being deleted gets no slice more, but those that it has 
   await stop()
 })
 
-test('what a slice lists that is being deleted is listed in another, however long that deletion takes', async () => {
+test('the endpoints of a slice in deletion are listed in another slice, however long the deletion takes', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -394,7 +394,7 @@ test('what a slice lists that is being deleted is listed in another, however lon
   await stop()
 })
 
-test('a Service of two families has slices of both, and those of a family that it has no more go', async () => {
+test('a dual-stack Service has slices of both families; the slices of a removed family are deleted', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo', { ipFamilyPolicy: 'RequireDualStack' })
@@ -410,7 +410,7 @@ test('a Service of two families has slices of both, and those of a family that i
   await stop()
 })
 
-test('hints follow the annotation, with an event when they come and when they go', async () => {
+test('hints follow the topology-mode annotation, with an event when they are enabled and disabled', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   const annotations = { 'service.kubernetes.io/topology-mode': 'Auto' }
@@ -433,7 +433,7 @@ test('hints follow the annotation, with an event when they come and when they go
   await stop()
 })
 
-test('of a Service of many Pods only the slice is written that a change is in', async () => {
+test('a change in a Service with many Pods writes only the slices that it affects', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   const addressOf = (index: number): string => `198.51.${100 + Math.floor(index / 200)}.${index % 200}`
@@ -469,7 +469,7 @@ test('of a Service of many Pods only the slice is written that a change is in', 
   await stop()
 })
 
-test('a Pod of many whose Node was deleted is left out from the next change on', async () => {
+test('after the deletion of a Node the next change of a large Service omits the Pod on it', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   for (let index = 0; index < 260; index++) {
@@ -491,7 +491,7 @@ test('a Pod of many whose Node was deleted is left out from the next change on',
   await stop()
 })
 
-test('the first syncs of a term know the Nodes', async () => {
+test('the first sync of a term already knows the Nodes', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo', {}, { annotations: { 'service.kubernetes.io/topology-mode': 'Auto' } })
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -505,7 +505,7 @@ test('the first syncs of a term know the Nodes', async () => {
   await stop()
 })
 
-test('hints that would overload a zone after a Node has gone are made anew', async () => {
+test('hints are removed at once when unready Nodes leave only one zone', async () => {
   const cluster = await Cluster.started()
   await cluster.node('node-c', 'zone-c')
   const stop = await cluster.lead()
@@ -525,7 +525,7 @@ test('hints that would overload a zone after a Node has gone are made anew', asy
   await stop()
 })
 
-test('what an earlier term left half done is made right without an endpoint missing or listed twice', async () => {
+test('a new term completes the half-finished writes of the last, with each endpoint listed exactly once', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead({ maxEndpointsPerSlice: 2 })
   await cluster.service('foo')
@@ -548,7 +548,7 @@ test('what an earlier term left half done is made right without an endpoint miss
   await stopSecond()
 })
 
-test('ending the term ends its run, and a later one may begin', async () => {
+test('the end of a term stops its writes, and a later term can begin', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -563,7 +563,7 @@ test('ending the term ends its run, and a later one may begin', async () => {
   await stopSecond()
 })
 
-test('a Service that is left out gets no slices, and loses those that it had', async () => {
+test('an excluded Service gets no slices, and its present ones are deleted', async () => {
   const cluster = await Cluster.started()
   const stopFirst = await cluster.lead()
   await cluster.service('foo')
@@ -581,7 +581,7 @@ test('a Service that is left out gets no slices, and loses those that it had', a
   await stop()
 })
 
-test('what is refused is tried at growing intervals, however long writes are paused for', async () => {
+test('refused writes are retried at growing intervals, whatever the write pause', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead({ writePause: () => 5_000 })
   await cluster.service('foo')
@@ -594,7 +594,7 @@ test('what is refused is tried at growing intervals, however long writes are pau
   await stop()
 })
 
-test('a Pod on an unknown Node does not take the pauses from the writes for its Service', async () => {
+test('a Pod on an unknown Node does not disable the write pause of its Service', async () => {
   const cluster = await Cluster.started()
   await cluster.pod('late', { ip: '192.0.2.9', spec: { nodeName: 'node-late' } })
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -608,7 +608,7 @@ test('a Pod on an unknown Node does not take the pauses from the writes for its 
   await stop()
 })
 
-test('a slice that the server wrongly calls gone is deleted all the same', { timeout: 60_000 }, async () => {
+test('a deletion answered with a false 404 or 409 is repeated later', { timeout: 60_000 }, async () => {
   for (const status of [404, 409]) {
     const cluster = await Cluster.started()
     await cluster.pod('a', { ip: '192.0.2.1' })

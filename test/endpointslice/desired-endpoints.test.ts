@@ -43,7 +43,7 @@ function listed({ groups }: DesiredEndpoints): readonly string[] {
     .sort()
 }
 
-test('Pods with the same ports are together, in any order in which they come', () => {
+test('Pods with the same ports share a group, whatever their order', () => {
   const pods = [podOf('a'), podOf('b', { port: 81 }), podOf('c'), podOf('d', { port: 81 }), podOf('e', { port: 81 })]
   assert.deepEqual(listed(desired(pods)), ['80: a c', '81: b d e'])
   const numbered = service({ ports: [{ name: 'web', port: 1, protocol: 'TCP', targetPort: 9 }] })
@@ -61,19 +61,19 @@ test('an endpoint has the addresses of its family and the zone of its Node', () 
   }
 })
 
-test('a Pod that has ended or has no address is none; one that is being deleted is one', () => {
+test('an ended Pod or one without an address is no endpoint; a Pod in deletion is', () => {
   const leaving = { deletionTimestamp: '2026-01-01T00:00:00Z' }
   const pods = [podOf('a', { phase: 'Failed' }), podOf('b', { ips: [] }), podOf('c', { metadata: leaving })]
   assert.deepEqual(listed(desired(pods)), ['80: c'])
   assert.deepEqual(listed(desired(pods.slice(0, 2))), [])
 })
 
-test('a Pod without an address of the family makes an empty group', () => {
+test('a Pod without an address of the family creates an empty group', () => {
   const single = podOf('a', { ips: ['192.0.2.1'], port: 81 })
   assert.deepEqual(listed(desired([single, podOf('b')], service(), 'IPv6')), ['80: b', '81: '])
 })
 
-test('a Pod whose Node is unknown is left out, unless the Service lists those that are not ready', () => {
+test('a Pod on an unknown Node is omitted, unless the Service has publishNotReadyAddresses', () => {
   const pods = [podOf('a', { node: 'gone', port: 81 }), podOf('b', { node: undefined }), podOf('c')]
   const found = desired(pods)
   assert.deepEqual(listed(found), ['80: c', '81: '])
@@ -86,7 +86,7 @@ test('a Pod whose Node is unknown is left out, unless the Service lists those th
   assert.deepEqual(tolerant.leftOut, [])
 })
 
-test('a removed Pod leaves its group, and the last one ends it, with or without an address', () => {
+test('removing a Pod removes it from its group; removing the last one, even without an address, ends the group', () => {
   const pods = [podOf('a'), podOf('b', { port: 81 }), podOf('c'), podOf('d', { ips: ['2001:db8::4'] })] as const
   const [a, b, c, d] = pods
   const found = desired(pods)
@@ -100,7 +100,7 @@ test('a removed Pod leaves its group, and the last one ends it, with or without 
   assert.deepEqual(listed(found), [])
 })
 
-test('a group that has ended begins again, as if it had never been there', () => {
+test('a group that has ended can begin again', () => {
   const a = podOf('a')
   const found = desired([a])
   found.remove(a)
@@ -111,7 +111,7 @@ test('a group that has ended begins again, as if it had never been there', () =>
   assert.deepEqual(listed(found), ['80: a b', '81: c'])
 })
 
-test('to remove a Pod that was no endpoint changes nothing', () => {
+test('removing a Pod that was no endpoint changes nothing', () => {
   const ended = podOf('b', { phase: 'Succeeded' })
   const leaving = podOf('c', { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } })
   const found = desired([podOf('a'), ended, leaving])
@@ -121,7 +121,7 @@ test('to remove a Pod that was no endpoint changes nothing', () => {
   assert.deepEqual(listed(found), ['80: a'])
 })
 
-test('the failure of a sync says each message once, and has the cause that came first from the API server', () => {
+test('SyncFailure lists each message once, and its cause is the first error from the API server', () => {
   const refused = new KubeError('Forbidden', 'refused')
   const later = new KubeError('Conflict', 'later')
   const causes = [undefined, new Error('of another kind'), refused, later]
@@ -135,7 +135,7 @@ test('the failure of a sync says each message once, and has the cause that came 
   assert.equal(single.cause, undefined)
 })
 
-test('the error for a Pod that is left out names the Pod, the Service and the Node', () => {
+test('the error for an omitted Pod names the Pod, the Service and the Node', () => {
   const error = leftOutError('n/web', { pod: 'a', node: 'gone' })
   assert.equal(error.message, 'skipping Pod a for Service n/web: Node gone Not Found')
 })

@@ -30,7 +30,7 @@ const others: readonly (readonly [what: string, endpoint: Endpoint, same: boolea
 ]
 
 for (const [what, other, same, unchanged] of others) {
-  test(`an endpoint of which ${what} differs is ${same ? 'the same' : 'another'} one, ${unchanged ? 'unchanged' : 'changed'} otherwise`, () => {
+  test(`an endpoint that differs in ${what} counts as ${same ? 'the same' : 'another'} endpoint, otherwise ${unchanged ? 'unchanged' : 'changed'}`, () => {
     assert.equal(isSameEndpoint(one, other), same)
     assert.equal(isSameEndpoint(other, one), same)
     assert.equal(isUnchanged(one, other), unchanged)
@@ -38,7 +38,7 @@ for (const [what, other, same, unchanged] of others) {
   })
 }
 
-test('the order of addresses says nothing; what is absent is not what is empty', () => {
+test('the order of addresses does not matter; an absent field differs from an empty one', () => {
   const two = { ...one, addresses: ['192.0.2.2', '192.0.2.1'] }
   assert.ok(isSameEndpoint(two, { ...one, addresses: ['192.0.2.1', '192.0.2.2'] }))
   const { zone: _zone, targetRef: _targetRef, ...bare } = one

@@ -7,7 +7,7 @@ import { Informer } from '../../src/kube/informer.ts'
 import { type EndpointSlice, endpointSlices, type Node, namespaces, nodes } from '../../src/kube/resources.ts'
 import { setUp } from '../bootstrap/masters-world.ts'
 
-test('who waits for a Node is told by its name, until it waits no more', () => {
+test('AwaitedNodes returns the Services that wait for a Node, until they no longer do', () => {
   const awaited = new AwaitedNodes()
   awaited.set('n/a', new Set(['x', 'y']))
   awaited.set('n/b', new Set(['x']))
@@ -73,7 +73,7 @@ async function watching(t: TestContext) {
   return { time, api, awaited, put, seen }
 }
 
-test('a Service with an endpoint on a Node that moves to another zone is queued, and one on other Nodes is not', async (t) => {
+test('moving a Node to another zone queues the Service with an endpoint on it; moving another Node does not', async (t) => {
   const { put, seen } = await watching(t)
   await put('two', 'a')
   assert.deepEqual(seen(), { queued: [], grown: 1 })
@@ -89,7 +89,7 @@ test('a Service with an endpoint on a Node that moves to another zone is queued,
   assert.deepEqual(seen(), { queued: ['n/web'], grown: 1 }, 'no zone is another one')
 })
 
-test('a Node that is deleted is a new version, queues nothing, and does so when it comes back in another zone', async (t) => {
+test('deleting a Node increases the version and queues nothing; its return in another zone queues the Service', async (t) => {
   const { api, put, time, seen } = await watching(t)
   await api.delete(nodes, { name: 'one' }, {})
   await time.advance(100)
@@ -98,7 +98,7 @@ test('a Node that is deleted is a new version, queues nothing, and does so when 
   assert.deepEqual(seen(), { queued: ['n/web'], grown: 1 })
 })
 
-test('a Service that waits for a Node is queued when that is there, whatever its zone', async (t) => {
+test('a Service that waits for a Node is queued when the Node appears, whatever its zone', async (t) => {
   const { awaited, put, seen } = await watching(t)
   awaited.set('n/late', new Set(['three']))
   await put('two', 'a')
@@ -107,7 +107,7 @@ test('a Service that waits for a Node is queued when that is there, whatever its
   assert.deepEqual(seen(), { queued: ['n/late'], grown: 1 })
 })
 
-test('a Node whose readiness or CPU changes is no new version', async (t) => {
+test('a change in readiness or CPU of a Node does not increase the version', async (t) => {
   const { put, seen } = await watching(t)
   await put('one', 'a', { ready: false })
   await put('one', 'a', { ready: true, cpu: '4' })

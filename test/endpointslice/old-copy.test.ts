@@ -5,7 +5,7 @@ import { Cluster } from './cluster.ts'
 
 const pathPrefix = '/apis/discovery.k8s.io/v1/endpointslices'
 
-test('a slice that was made and deleted while no watch was open is made again after the next list', async () => {
+test('a slice created and deleted while no watch was open is created again after the next list', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   cluster.fault({ fault: { type: 'status', status: 500 }, pathPrefix, methods: ['GET'] })
@@ -22,7 +22,7 @@ test('a slice that was made and deleted while no watch was open is made again af
   await stop()
 })
 
-test('while requests work and the watch of slices delivers nothing, a slice is listed again and put right', async () => {
+test('if the slice watch stalls while requests work, slices are listed again and corrected', async () => {
   const cluster = await Cluster.started()
   await cluster.service('foo')
   await cluster.pod('a', { ip: '192.0.2.1' })

@@ -28,7 +28,7 @@ function planFor(ownerReferences: readonly object[], serviceUid?: string) {
   return planOrphans({ serviceKey: 'other/foo', serviceUid, slices, orphanedAtMs, nowMs: ORPHAN_GRACE_MS })
 }
 
-test('a slice is an orphan when a Service of its name owns it that is not the present one, and nothing else does', () => {
+test('a slice is an orphan if only former Services of its name own it', () => {
   assert.equal(planFor([owner]).due.length, 1)
   assert.equal(planFor([owner], 'new').due.length, 1)
   assert.equal(planFor([owner, { ...owner, uid: 'older' }]).due.length, 1)
@@ -39,7 +39,7 @@ test('a slice is an orphan when a Service of its name owns it that is not the pr
   assert.equal(planFor([{ ...owner, name: 'bar' }]).due.length, 0, 'another Service')
 })
 
-test('the grace of each orphan begins when it is first seen, and ends when it is none any more', () => {
+test('the grace period of an orphan begins when it is first seen, and ends when its owner is present', () => {
   const [a, b] = [sliceOwnedBy([owner], 'a'), sliceOwnedBy([owner], 'b')]
   const input = { serviceKey: 'other/foo', serviceUid: undefined }
   const first = planOrphans({ ...input, slices: [a], orphanedAtMs: new Map(), nowMs: 1_000 })
@@ -52,7 +52,7 @@ test('the grace of each orphan begins when it is first seen, and ends when it is
   assert.deepEqual(returned, { due: [], orphanedAtMs: new Map(), waitMs: undefined })
 })
 
-test('the slices of a Service that is deleted go when the grace is over', async () => {
+test('the slices of a deleted Service are deleted after the grace period', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -70,7 +70,7 @@ test('the slices of a Service that is deleted go when the grace is over', async 
   await stop()
 })
 
-test('slices whose Service was deleted while nobody looked go as well; those of others stay', async () => {
+test('slices whose Service was deleted before the term are deleted too; unowned and foreign slices stay', async () => {
   const cluster = await Cluster.started()
   await cluster.api.create(endpointSlices, sliceOwnedBy([owner], 'orphan'))
   await cluster.api.create(endpointSlices, sliceOwnedBy([], 'unowned'))
@@ -87,7 +87,7 @@ test('slices whose Service was deleted while nobody looked go as well; those of 
   await stop()
 })
 
-test('beside a garbage collector, which is faster, nothing is deleted', async () => {
+test('nothing is deleted if the garbage collector deletes the slices first', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -102,7 +102,7 @@ test('beside a garbage collector, which is faster, nothing is deleted', async ()
   await stop()
 })
 
-test('a Service that takes the place of another has no address of its Pods, whatever it selects', async () => {
+test('a Service that replaces another of its name lists no addresses of the former, whatever its spec', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.pod('a', { ip: '192.0.2.1' })
@@ -127,7 +127,7 @@ test('a Service that takes the place of another has no address of its Pods, what
   await stop()
 })
 
-test('a placeholder of an earlier Service is not taken for one of this', async () => {
+test('a placeholder of an earlier Service is not used for a new one of its name', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -140,7 +140,7 @@ test('a placeholder of an earlier Service is not taken for one of this', async (
   await stop()
 })
 
-test('a Service that loses its selector keeps its slices', async () => {
+test('a Service that loses its selector retains its slices', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -152,7 +152,7 @@ test('a Service that loses its selector keeps its slices', async () => {
   await stop()
 })
 
-test('a Service of which only the server knows keeps its slices, until that has not got it either', async () => {
+test('slices of a Service missing from the cache stay until the server does not have the Service either', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   cluster.loseServices()
@@ -166,7 +166,7 @@ test('a Service of which only the server knows keeps its slices, until that has 
   await stop()
 })
 
-test('a slice that is not as it was seen any more is not deleted', async () => {
+test('a slice that has changed since it was read is not deleted', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -184,7 +184,7 @@ test('a slice that is not as it was seen any more is not deleted', async () => {
   await stop()
 })
 
-test('a deletion that is refused is tried again', async () => {
+test('a refused deletion is retried', async () => {
   const cluster = await Cluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')

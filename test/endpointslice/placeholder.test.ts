@@ -10,12 +10,12 @@ function sliceWith(labels: Readonly<Record<string, string>>): EndpointSlice {
   return { metadata: { labels }, addressType: 'IPv4', endpoints: [], ports: [] } as unknown as EndpointSlice
 }
 
-test('a placeholder is as good with the headless label as without it: upstream sees no difference either', () => {
+test('a placeholder matches with or without the headless label, as upstream', () => {
   assert.ok(isPlaceholder(sliceWith({ ...labels, ...headless }), labels))
   assert.ok(isPlaceholder(sliceWith(labels), { ...labels, ...headless }))
 })
 
-test('any other label makes it another slice', () => {
+test('a slice with any other label difference is no placeholder', () => {
   assert.ok(!isPlaceholder(sliceWith({ ...labels, team: 'b' }), labels))
   assert.ok(!isPlaceholder(sliceWith({ ...labels, stray: 'yes' }), labels))
   assert.ok(!isPlaceholder(sliceWith({ team: 'a' }), labels))

@@ -77,14 +77,14 @@ function sliceOf(name: string): EndpointSlice {
   return { metadata: { name }, addressType: 'IPv4', endpoints: [] }
 }
 
-test('the same Pods are neither added nor compared again', () => {
+test('planning the same Pods again reuses the result and checks no slices', () => {
   const pods = podsOf('abcd')
   const planned = new Planned(pods)
   assert.deepEqual(planned.after(pods), { desired: 'abcd', settled: 'abcd', isFresh: false })
   assert.deepEqual(planned.after([...pods]), { desired: 'abcd', settled: 'abcd', isFresh: false })
 })
 
-test('of a Pod that was replaced, is gone or is new, only the own slice is checked again', () => {
+test('after a Pod is replaced, removed or added only its own slice is checked again', () => {
   const [a, b, c, d] = podsOf('abcd') as [Pod, Pod, Pod, Pod]
   const moved = podOf('b', { ips: ['192.0.2.9'] })
   const planned = new Planned([a, b, c, d])
@@ -95,7 +95,7 @@ test('of a Pod that was replaced, is gone or is new, only the own slice is check
   assert.deepEqual(planned.after([a, moved, d, podOf('e')]), { desired: 'abde', settled: 'ad', isFresh: false })
 })
 
-test('each plan compares with the Pods of the plan before it, not of the first one', () => {
+test('each plan compares with the Pods of the previous plan, not of the first one', () => {
   const [a, b, c, d] = podsOf('abcd') as [Pod, Pod, Pod, Pod]
   const planned = new Planned([a, b, c, d])
   for (const [names, pods] of [
@@ -109,7 +109,7 @@ test('each plan compares with the Pods of the plan before it, not of the first o
   }
 })
 
-test('the first Pod and the last one may go, and a Pod may change its place', () => {
+test('removing the first or last Pod or reordering Pods yields the correct endpoints', () => {
   const [a, b, c, d] = podsOf('abcd') as [Pod, Pod, Pod, Pod]
   assert.equal(new Planned([a, b, c, d]).after([b, c, d]).desired, 'bcd')
   assert.equal(new Planned([a, b, c, d]).after([a, b, c]).desired, 'abc')
@@ -117,7 +117,7 @@ test('the first Pod and the last one may go, and a Pod may change its place', ()
   assert.equal(new Planned([a, b, c, d]).after([d, a, b, c]).desired, 'abcd')
 })
 
-test('up to a quarter of the Pods may change; with more, all is made anew', () => {
+test('changes of up to a quarter of the Pods reuse the result; more changes rebuild it', () => {
   const pods = podsOf('abcdefgh')
   const replaced = (count: number): readonly Pod[] =>
     pods.map((pod, index) => (index < count ? podOf(pod.metadata?.name ?? '') : pod))
@@ -135,7 +135,7 @@ test('up to a quarter of the Pods may change; with more, all is made anew', () =
   assert.equal(new Planned(pods).after([...replaced(3), ...podsOf('ijklmnop')]).isFresh, true)
 })
 
-test('another version of the Service, or another state of the Nodes, makes all anew', () => {
+test('another version of the Service or of the Nodes rebuilds the result', () => {
   const pods = podsOf('abcd')
   for (const asked of [{ service: structuredClone(service) }, { nodesVersion: 2 }]) {
     const planned = new Planned(pods)
@@ -146,7 +146,7 @@ test('another version of the Service, or another state of the Nodes, makes all a
   }
 })
 
-test('the version of the Service is the one by which the Pods are judged', () => {
+test('the ports of a plan follow the version of the Service that it is given', () => {
   const pods = podsOf('abcd')
   const planned = new Planned(pods)
   const other = {
@@ -157,7 +157,7 @@ test('the version of the Service is the one by which the Pods are judged', () =>
   assert.deepEqual(group?.ports, [])
 })
 
-test('while a Pod is left out for want of its Node, all is made anew', (t) => {
+test('a Pod omitted for an unknown Node is included once the Node exists, and the result is rebuilt', (t) => {
   t.after(() => nodes.delete('late'))
   const pods = [...podsOf('abc'), podOf('d', { node: 'late' })]
   const planned = new Planned(pods)
@@ -167,7 +167,7 @@ test('while a Pod is left out for want of its Node, all is made anew', (t) => {
   assert.deepEqual(planned.after(pods), { desired: 'abcd', settled: '', isFresh: true })
 })
 
-test('each address type has endpoints and slices of its own', () => {
+test('each address type has its own endpoints and slices', () => {
   const pods = podsOf('abcd')
   const planned = new Planned(pods)
   const other = planned.recall(pods, { addressType: 'IPv6' })
@@ -178,7 +178,7 @@ test('each address type has endpoints and slices of its own', () => {
   assert.equal(planned.recall(pods, { addressType: 'IPv6' }), other)
 })
 
-test('slices are known by the ports of their group, as long as it is there', () => {
+test('slices are remembered by the ports of their group, while the group exists', () => {
   const pods = [...podsOf('abcd'), podOf('e', { port: 81 })]
   const planned = new Planned(pods)
   const { first } = planned
@@ -190,7 +190,7 @@ test('slices are known by the ports of their group, as long as it is there', () 
   assert.notEqual(settledIn(first, few), before[1], 'a group that was gone begins again')
 })
 
-test('a Pod that goes to other ports is forgotten in the group in which it was', () => {
+test('a Pod that changes its ports is removed from its former group', () => {
   const pods = [...podsOf('abcd'), podOf('e', { port: 81 }), podOf('f', { port: 81 })]
   const planned = new Planned(pods)
   assert.deepEqual(planned.after(pods.toSpliced(4, 1, podOf('e'))), {
@@ -202,7 +202,7 @@ test('a Pod that goes to other ports is forgotten in the group in which it was',
   assert.deepEqual(held, [4, 1])
 })
 
-test('neither a Pod that was replaced nor the slices of the first plan are kept', async () => {
+test('neither a replaced Pod nor the slices of the first plan stay in memory', async () => {
   const memory = new SlicesMemory()
   const nodeOf = (name: string): Node | undefined => nodes.get(name)
   /** Plans twice. The second time one of the Pods is another object. */
@@ -223,7 +223,7 @@ test('neither a Pod that was replaced nor the slices of the first plan are kept'
   )
 })
 
-test('slices in sync know their Pods; the change of one Pod forgets its whole slice and no other', () => {
+test('InSyncSlices records the Pods of each slice; a changed Pod removes its whole slice and no other', () => {
   const settled = new InSyncSlices()
   const [one, two, empty] = [sliceOf('one'), sliceOf('two'), sliceOf('empty')]
   settled.settle(one, ['a', 'b'])
@@ -248,7 +248,7 @@ test('slices in sync know their Pods; the change of one Pod forgets its whole sl
   )
 })
 
-test('a slice that is no longer there, or was replaced by another object, is forgotten with its Pods', () => {
+test('retain() forgets slices that are missing or replaced, with their Pods', () => {
   const settled = new InSyncSlices()
   const [one, two, three] = [sliceOf('one'), sliceOf('two'), sliceOf('three')]
   settled.settle(one, ['a'])

@@ -59,7 +59,7 @@ function words(actions: readonly SliceAction[]): readonly string[] {
   })
 }
 
-test('creations come before updates and these before deletions, each in the order given', () => {
+test('creations precede updates, and updates precede deletions, each in the given order', () => {
   const { actions, changed } = planned({
     remove: [stored('e', { uid: 'earlier' }), stored('f', { uid: 'earlier' })],
     update: [stored('c'), stored('d')],
@@ -70,7 +70,7 @@ test('creations come before updates and these before deletions, each in the orde
   assert.equal(changed, 6)
 })
 
-test('a slice that would be deleted takes the content of the last one that would be created', () => {
+test('a slice due for deletion is reused for the last creation', () => {
   const create = [fresh('192.0.2.1'), fresh('192.0.2.2')]
   const given = { create, update: [stored('b')], remove: [stored('a', { annotations: { 'its/own': 'note' } })] }
   const before = structuredClone(given)
@@ -89,7 +89,7 @@ test('a slice that would be deleted takes the content of the last one that would
   assert.deepEqual(given, before, 'what is given is not changed')
 })
 
-test('as many slices are reused as there are to be created, and the others are deleted', () => {
+test('as many slices are reused as there are creations; the others are deleted', () => {
   const remove = [stored('a'), stored('b'), stored('c')]
   const { actions, changed } = planned({ create: [fresh('192.0.2.1'), fresh('192.0.2.2')], remove })
   assert.deepEqual(words(actions), ['update a: 192.0.2.2', 'update b: 192.0.2.1', 'delete c'])
@@ -97,7 +97,7 @@ test('as many slices are reused as there are to be created, and the others are d
   assert.equal(actions[2]?.slice, remove[2], 'what is deleted stays as it was read')
 })
 
-test('neither a slice of an earlier Service nor one of another address type is reused, but the next one is', () => {
+test('slices of an earlier Service or another address type are deleted, not reused', () => {
   const remove = [stored('a', { uid: 'earlier' }), stored('b', { addressType: 'IPv6' }), stored('c')]
   const { actions } = planned({ create: [fresh('192.0.2.1')], remove })
   assert.deepEqual(words(actions), ['update c: 192.0.2.1', 'delete a', 'delete b'])
@@ -108,7 +108,7 @@ test('neither a slice of an earlier Service nor one of another address type is r
   ])
 })
 
-test('a Service that is being deleted gets no new slice, but its slices are kept right', () => {
+test('a Service in deletion gets no new slice, but its present slices are updated', () => {
   const leaving = { metadata: { ...service.metadata, deletionTimestamp: triggerTime } }
   const create = [fresh('192.0.2.1'), fresh('192.0.2.2')]
   const remove = [stored('b'), stored('c', { uid: 'earlier' })]
@@ -117,7 +117,7 @@ test('a Service that is being deleted gets no new slice, but its slices are kept
   assert.equal(changed, 4, 'with the creation that is left out')
 })
 
-test('a slice is sent with the trigger time and its other annotations, or without the former time if there is none', () => {
+test('a slice is sent with the trigger time, or without a former one, and with its other annotations', () => {
   const annotations = { [annotation]: 'long ago', 'its/own': 'note' }
   const given = { create: [fresh('192.0.2.1')], update: [stored('a', { annotations }), stored('b')] }
   const sent = (time: string | undefined) =>
@@ -127,7 +127,7 @@ test('a slice is sent with the trigger time and its other annotations, or withou
   assert.deepEqual(sent(undefined), [{}, { 'its/own': 'note' }, {}])
 })
 
-test('a slice is sent as an object of its kind, with its ports in the order of their hashes', () => {
+test('a slice is sent with its apiVersion and kind, and with its ports in a fixed order', () => {
   const ports = ['a', 'b', 'c', 'd'].map((name, index) => ({ name, port: 80 + index, protocol: 'TCP' }))
   const orders = [ports, ports.toReversed()].map((ports) => {
     const { actions } = planned({ update: [{ ...stored('a'), ports }], create: [{ ...fresh('192.0.2.1'), ports }] })
@@ -141,7 +141,7 @@ test('a slice is sent as an object of its kind, with its ports in the order of t
   assert.equal(planned({ update: [nameless] }).actions[0]?.slice.ports, null)
 })
 
-test('a new slice has a generated name and belongs to its Service', () => {
+test('a new slice has a generateName and its Service as owner', () => {
   const ports = [{ name: 'web', port: 80, protocol: 'TCP' }]
   const slice = newSlice(service, {
     addressType: 'IPv6',
@@ -167,7 +167,7 @@ test('a new slice has a generated name and belongs to its Service', () => {
   assert.ok(isOwnedBy(slice, service))
 })
 
-test('a slice belongs to a Service by its uid, among any owners', () => {
+test('isOwnedBy recognises the Service among owner references by kind, apiVersion and uid', () => {
   const owner = { apiVersion: 'v1', kind: 'Service', name: 'web', uid: 'present' }
   const others = [
     { ...owner, uid: 'earlier' },
@@ -183,13 +183,13 @@ test('a slice belongs to a Service by its uid, among any owners', () => {
   assert.ok(!isOwnedBy({} as EndpointSlice, service))
 })
 
-test('a prefix ends with a dash, unless no name could begin so', () => {
+test('a name prefix ends with a dash, unless no valid name could begin with it', () => {
   for (const name of ['web', 'w', 'my-web', 'web.v1', '9', 'web-', 'a'.repeat(253)])
     assert.equal(namePrefixOf(name), `${name}-`)
   for (const name of ['Web', 'a..b', '-a', 'a_b', 'a'.repeat(254)]) assert.equal(namePrefixOf(name), name)
 })
 
-test('without its creations an update that leaves an address of theirs listed is carried out', () => {
+test('without creations only updates run that leave every affected address listed', () => {
   const endpoints = (...addresses: readonly string[]) => addresses.map((one) => ({ addresses: [one] }))
   const holding = (name: string, ...addresses: readonly string[]) =>
     ({ ...stored(name), endpoints: endpoints(...addresses) }) as EndpointSlice

@@ -46,7 +46,7 @@ async function indexing(t: TestContext) {
   return { slices, informer, put, remove, listed }
 }
 
-test('slices are found by the Service that they name, those from before and those that come', async (t) => {
+test('slices are indexed by the Service that they name, both present and later ones', async (t) => {
   const { slices, informer, put, listed } = await indexing(t)
   await put('web-1', 'web')
   await put('db-1', 'db')
@@ -59,7 +59,7 @@ test('slices are found by the Service that they name, those from before and thos
   assert.deepEqual(slices.of('n/other'), [])
 })
 
-test('the slices of another controller, and those that name no Service, are not listed', async (t) => {
+test('slices of another controller and slices that name no Service are not indexed', async (t) => {
   const { slices, put, listed } = await indexing(t)
   assert.ok(slices.manages(await put('web-1', undefined)))
   assert.ok(slices.manages(await put('web-2', '')))
@@ -67,7 +67,7 @@ test('the slices of another controller, and those that name no Service, are not 
   assert.deepEqual(listed(), { 'n/web': 'web-0' })
 })
 
-test('a changed slice takes the place of its former version', async (t) => {
+test('a changed slice replaces its former version', async (t) => {
   const { slices, put, listed } = await indexing(t)
   await put('web-1', 'web')
   const [first] = slices.of('n/web')
@@ -77,7 +77,7 @@ test('a changed slice takes the place of its former version', async (t) => {
   assert.deepEqual(listed(), { 'n/web': 'web-0 web-1' })
 })
 
-test('a slice that names another Service is no longer listed for the former one', async (t) => {
+test('a slice that names another Service is no longer indexed for the former one', async (t) => {
   const { put, listed } = await indexing(t)
   await put('web-1', 'web')
   await put('web-1', 'db')
@@ -88,7 +88,7 @@ test('a slice that names another Service is no longer listed for the former one'
   assert.deepEqual(listed(), { 'n/db': 'web-0' })
 })
 
-test('a slice that another controller takes leaves, and comes back when it is given back', async (t) => {
+test('a slice taken by another controller leaves the index, and returns when it is given back', async (t) => {
   const { slices, put, listed } = await indexing(t)
   await put('web-0', 'web', { managedBy: 'them' })
   assert.deepEqual(slices.of('n/web'), [])
@@ -99,7 +99,7 @@ test('a slice that another controller takes leaves, and comes back when it is gi
   assert.deepEqual(listed(), { 'n/db': 'web-0' })
 })
 
-test('a deleted slice leaves the others of its Service, and the last one its Service', async (t) => {
+test('deleting a slice leaves the others of its Service; deleting the last removes the Service', async (t) => {
   const { put, remove, listed } = await indexing(t)
   await put('web-1', 'web')
   await put('web-2', 'web', { managedBy: 'them' })
@@ -111,7 +111,7 @@ test('a deleted slice leaves the others of its Service, and the last one its Ser
   assert.deepEqual(listed(), { 'n/db': 'db-1' })
 })
 
-test('a slice of another controller that is deleted takes none of ours with it', async (t) => {
+test('deleting a slice of another controller removes no managed slice', async (t) => {
   const { put, remove, listed } = await indexing(t)
   await put('alien', 'web', { managedBy: 'them' })
   await put('alien', 'db', { managedBy: 'them' })

@@ -20,7 +20,7 @@ function subject() {
   return { tracker, changes, told: () => queued.splice(0) }
 }
 
-test('an echo that comes before the answer to the write is known for one when the answer is in', () => {
+test('an echo that arrives before the response to its write is recognised once the response arrives', () => {
   const { tracker, changes, told } = subject()
   changes.begin('n/web')
   changes.take({ type: 'added', object: slice(1) })
@@ -39,7 +39,7 @@ test('an echo that comes before the answer to the write is known for one when th
   assert.equal(tracker.isStale('n/web', []), false)
 })
 
-test('what somebody else does during a sync is told of when it has ended', () => {
+test('a change by somebody else during a sync queues the Service when the sync ends', () => {
   const { changes, told } = subject()
   changes.begin('n/web')
   changes.take({ type: 'added', object: slice(1) })
@@ -48,7 +48,7 @@ test('what somebody else does during a sync is told of when it has ended', () =>
   assert.deepEqual(told(), ['n/web'])
 })
 
-test('a slice that goes over to another Service is judged when both are idle, and told of to both', () => {
+test('a slice that moves to another Service is judged after both syncs end, and queues both Services', () => {
   const { tracker, changes, told } = subject()
   tracker.update(slice(1))
   changes.begin('n/web')
@@ -64,7 +64,7 @@ test('a slice that goes over to another Service is judged when both are idle, an
   assert.equal(tracker.isStale('n/web', []), false, 'nobody waits for it to come back')
 })
 
-test('an unexpected deletion is told of, whether the slice was known or not', () => {
+test('an unexpected deletion queues the Service, whether or not the slice was known', () => {
   const { tracker, changes, told } = subject()
   changes.take({ type: 'deleted', old: slice(1) })
   assert.deepEqual(told(), ['n/web'])
@@ -74,7 +74,7 @@ test('an unexpected deletion is told of, whether the slice was known or not', ()
   assert.equal(tracker.has(slice(1)), false)
 })
 
-test('slices of other controllers are nobody’s business here, until they come or go', () => {
+test('slices of other controllers queue nothing, except when they become managed or cease to be', () => {
   const { changes, told } = subject()
   const foreign = slice(1, 'web', 'somebody')
   changes.take({ type: 'added', object: foreign })
@@ -87,7 +87,7 @@ test('slices of other controllers are nobody’s business here, until they come 
   assert.deepEqual(told(), ['n/web'])
 })
 
-test('a change that leaves the generation as it is, such as of annotations, is no reason to look, as upstream', () => {
+test('a change that leaves the generation unchanged, such as of annotations, queues nothing, as upstream', () => {
   const { tracker, changes, told } = subject()
   tracker.update(slice(1))
   const { metadata, ...rest } = slice(1)
@@ -99,7 +99,7 @@ test('a change that leaves the generation as it is, such as of annotations, is n
   assert.deepEqual(told(), [])
 })
 
-test('a slice that went while the watch was broken is waited for until the copy has come to later changes', () => {
+test('a slice missing after a broken watch makes the cache stale until the cache shows later changes', () => {
   const { tracker, changes } = subject()
   tracker.update(slice(5))
   assert.equal(tracker.isStale('n/web', []), true)
@@ -118,7 +118,7 @@ test('a slice that went while the watch was broken is waited for until the copy 
   assert.equal(tracker.isStale('n/web', []), true)
 })
 
-test('a copy is believed when it has not come to a write or deletion for a hundred seconds', () => {
+test('a cache that has not shown a write or deletion for 100 seconds is trusted', () => {
   let nowMs = 0
   const tracker = new SliceTracker(() => nowMs)
   const copies = [
@@ -135,7 +135,7 @@ test('a copy is believed when it has not come to a write or deletion for a hundr
   }
 })
 
-test('a list shows the outcome of every write before it; what it does not show is forgotten, and its Service named', () => {
+test('a list settles every earlier write; a slice that contradicts it is forgotten and its Service returned', () => {
   let nowMs = 1_000
   const tracker = new SliceTracker(() => nowMs)
   const copy = [slice(2)]

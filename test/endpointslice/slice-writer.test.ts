@@ -37,7 +37,7 @@ async function started() {
   return { embedded, tracker, written, goneKeys, execute }
 }
 
-test('creations come first, deletions last, and the tracker knows all of them', async () => {
+test('creations run first, deletions last, and the tracker records the update and the deletion', async () => {
   const { embedded, tracker, written, goneKeys, execute } = await started()
   const old = await embedded.api.create(endpointSlices, sliceOf('old'))
   const gone = await embedded.api.create(endpointSlices, sliceOf('gone'))
@@ -54,7 +54,7 @@ test('creations come first, deletions last, and the tracker knows all of them', 
   assert.deepEqual(goneKeys, [])
 })
 
-test('the first failure ends what has not begun, in upstream’s words', async () => {
+test('the first failure prevents the writes not yet begun, and its message is that of upstream', async () => {
   const { embedded, written, execute } = await started()
   await embedded.api.create(endpointSlices, sliceOf('taken'))
   const names = ['taken', 'a', 'b', 'c', 'd', 'e']
@@ -70,7 +70,7 @@ test('the first failure ends what has not begun, in upstream’s words', async (
   assert.ok(written.length <= 4 && !written.includes('delete'), String(written))
 })
 
-test('a refused creation stops no update, unless that takes away what the new slice would list; one that nobody judged stops all', async () => {
+test('after a Forbidden creation updates that drop no needed address still run; after other failures nothing does', async () => {
   const listing = (name: string, ...addresses: readonly string[]): EndpointSlice => ({
     ...sliceOf(name),
     endpoints: addresses.map((address) => ({ addresses: [address] })),
@@ -113,14 +113,14 @@ test('a refused creation stops no update, unless that takes away what the new sl
   }
 })
 
-test('a slice that is gone already has been deleted', async () => {
+test('deleting a slice that is already gone succeeds and reports its Service', async () => {
   const { written, goneKeys, execute } = await started()
   assert.equal(await execute([{ type: 'delete', slice: sliceOf('gone') }]), true)
   assert.deepEqual(written, ['delete'])
   assert.deepEqual(goneKeys, ['default/web'])
 })
 
-test('the tracker awaits no deletion that has failed', async () => {
+test('after a failed deletion the tracker does not expect it', async () => {
   const api = new ScriptedApi()
   api.answer = () => {
     throw new KubeError('ServerError', 'it fails')
@@ -134,7 +134,7 @@ test('the tracker awaits no deletion that has failed', async () => {
   assert.equal(tracker.isStale('default/web', [kept]), false)
 })
 
-test('a slice that has taken the place of the one that was seen is left', async () => {
+test('a slice that replaced the one read, under the same name, is not deleted', async () => {
   const { embedded, execute } = await started()
   const seen = await embedded.api.create(endpointSlices, sliceOf('web-1'))
   const ref = { namespace: 'default', name: 'web-1' }
@@ -144,7 +144,7 @@ test('a slice that has taken the place of the one that was seen is left', async 
   assert.equal((await embedded.api.get(endpointSlices, ref)).metadata?.uid, metadata?.uid)
 })
 
-test('in a namespace that ends a refused creation is no failure, a refused update is', async () => {
+test('in a terminating Namespace a refused creation is no failure; a refused update is', async () => {
   const causes = [{ reason: 'NamespaceTerminating', message: 'it ends', field: 'metadata.namespace' }]
   const refusal = new KubeError('Forbidden', 'refused', { status: { details: { causes } } })
   const api = new ScriptedApi()
@@ -158,7 +158,7 @@ test('in a namespace that ends a refused creation is no failure, a refused updat
   await assert.rejects(update, (error) => error instanceof SliceWriteError && error.cause === refusal)
 })
 
-test('a slice of an address type that the Service lacks is deleted; what an end interrupts is no failed write', async () => {
+test('a failed deletion of an unwanted slice is a SliceWriteError; once aborted, the original error', async () => {
   const api = new ScriptedApi()
   const cause = new KubeError('Unreachable', 'connection reset')
   api.answer = () => {

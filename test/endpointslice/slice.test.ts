@@ -7,16 +7,16 @@ const unnamed: EndpointPort = { name: '', port: 8080, protocol: 'UDP' }
 const bare: EndpointPort = { name: 'b' }
 const dns: EndpointPort = { name: 'dns', port: 53, protocol: 'SCTP' }
 
-test('ports come in the order in which kube-controller-manager writes them', () => {
+test('ports are sorted as kube-controller-manager writes them', () => {
   assert.deepEqual(portsInOrder([http, unnamed, bare, dns]), [bare, unnamed, http, dns])
   assert.deepEqual(portsInOrder([dns, bare, http, unnamed]), [bare, unnamed, http, dns])
 })
 
-test('ports that are in order, or alone, are the same list', () => {
+test('a list of sorted ports or of one port is returned as it is', () => {
   for (const ports of [[], [http], [bare, unnamed]]) assert.equal(portsInOrder(ports), ports)
 })
 
-test('the same ports in any order have one key, others another; none is an empty one', () => {
+test('the key of ports depends on their contents, not their order; null equals an empty list', () => {
   assert.equal(portsKey([http, dns]), portsKey([dns, http]))
   assert.equal(portsKey(null), portsKey([]))
   const keys = [

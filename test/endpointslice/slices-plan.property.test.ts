@@ -198,7 +198,7 @@ const startOf = (max: number): fc.Arbitrary<readonly EndpointSlice[]> =>
 
 const podLikes = fc.array(podLike, { maxLength: 10, size: 'max' })
 
-test('from any slices a plan comes to the desired endpoints, each once, in no more writes than upstream; a second one does nothing', () => {
+test('from any slices a plan reaches the desired endpoints in no more writes than upstream; a second does nothing', () => {
   const given = fc
     .integer({ min: 1, max: 4 })
     .chain((max) => fc.record({ max: fc.constant(max), likes: podLikes, slices: startOf(max) }))
@@ -265,7 +265,7 @@ function saidBy({ addressTypes, unsupported }: SlicesPlan): unknown {
   ]
 }
 
-test('a plan with a memory of the last one comes to the same with as many writes', () => {
+test('a plan with a memory of earlier plans gives the same result as one without', () => {
   fc.assert(
     fc.property(
       fc.integer({ min: 1, max: 4 }),

@@ -74,12 +74,12 @@ function planned(existing: readonly EndpointSlice[], desired: readonly string[],
   ]
 }
 
-test('slices that have to be written anyway are filled first, the fullest before the others', () => {
+test('new endpoints go first into slices that need an update anyway, the fullest first', () => {
   const existing = [sliceOf('a', '1', '9'), sliceOf('b', '2', '3', '9'), sliceOf('c', '4')]
   assert.deepEqual(planned(existing, ['1', '2', '3', '4', '5']), ['update a: 1', 'update b: 2 3 5'])
 })
 
-test('a rest goes into the slice that it fills best, not into several', () => {
+test('remaining endpoints go together into the slice that they fill best, or else into a new one', () => {
   assert.deepEqual(planned([sliceOf('a', '1'), sliceOf('b', '2', '3')], ['1', '2', '3', '4']), ['update b: 2 3 4'])
   assert.deepEqual(planned([sliceOf('a', '1'), sliceOf('b', '2')], ['1', '2', '3', '4']), ['update a: 1 3 4'])
   assert.deepEqual(planned([sliceOf('a', '1', '2'), sliceOf('b', '3', '4')], ['1', '2', '3', '4', '5', '6']), [
@@ -87,18 +87,18 @@ test('a rest goes into the slice that it fills best, not into several', () => {
   ])
 })
 
-test('what fills a slice alone gets a new one, even where an empty one is', () => {
+test('endpoints that fill a whole slice get a new one, even if an empty slice exists', () => {
   assert.deepEqual(planned([sliceOf('a')], ['1', '2', '3']), ['create: 1 2 3'])
   assert.deepEqual(planned([sliceOf('a')], ['1', '2']), ['update a: 1 2'])
 })
 
-test('what is full beyond the present limit stays so', () => {
+test('a slice above a lowered endpoint limit retains its desired endpoints', () => {
   const more = { maxEndpointsPerSlice: 1 }
   assert.deepEqual(planned([sliceOf('a', '1', '2')], ['1', '2'], more), [])
   assert.deepEqual(planned([sliceOf('a', '1', '2', '9')], ['1', '2', '3'], more), ['create: 3', 'update a: 1 2'])
 })
 
-test('a slice whose labels only are wrong keeps its endpoints as they are, with their hints', () => {
+test('a slice with only wrong labels retains its endpoints and their hints', () => {
   const hinted = {
     ...sliceOf('a'),
     endpoints: endpointsOf('1').map((endpoint) => ({ ...endpoint, hints: { forZones: [{ name: 'z' }] } })),

@@ -17,7 +17,7 @@ import { eventually, withTimeout } from '../support/with-timeout.ts'
 
 const signal = new AbortController().signal
 
-test('a server that takes the connection and says nothing is given up in time', async (t) => {
+test('a server that accepts the TCP connection but never answers is given up after connectMs', async (t) => {
   const { endpoint, sockets } = await startSilentServer(t)
   const time = new VirtualClock()
   const opening = EtcdConnection.open(endpoint, undefined, { clock: time.view(), times: defaultTimes, signal })
@@ -30,13 +30,13 @@ test('a server that takes the connection and says nothing is given up in time', 
   await eventually('the end of the socket', () => sockets.size === 0)
 })
 
-test('a server that speaks something else is no connection', async (t) => {
+test('a server that does not speak HTTP/2 fails the opening of a connection', async (t) => {
   const { endpoint } = await startSilentServer(t, (socket) => socket.end('HTTP/1.1 400 Bad Request\r\n\r\n'))
   const opening = EtcdConnection.open(endpoint, undefined, { clock: systemClock, times: defaultTimes, signal })
   await assert.rejects(opening, { code: 'ERR_HTTP2_ERROR' })
 })
 
-test('a connection goes to the last address of the endpoint while DNS fails', async (t) => {
+test('while DNS fails, a connection uses the last known address of the endpoint', async (t) => {
   const { port } = await listenOnLoopback(t, createServer())
   const system = failingLookup(t)
   const open = async (): Promise<void> => {
@@ -51,7 +51,7 @@ test('a connection goes to the last address of the endpoint while DNS fails', as
   assert.equal(system.asked, 2)
 })
 
-test('opening ends with its signal', async (t) => {
+test('aborting the signal ends the opening of a connection and its socket', async (t) => {
   const { endpoint, sockets } = await startSilentServer(t)
   const stop = new AbortController()
   const reason = new Error('given up')
@@ -67,7 +67,7 @@ test('opening ends with its signal', async (t) => {
   await eventually('the end of the socket', () => sockets.size === 0)
 })
 
-test('a request that waits has the server pinged once, and a living server is waited for', async (t) => {
+test('a pending request pings the server once, and then waits as long as the server responds', async (t) => {
   const { server, connection, time } = await startConnected(t)
   const stream = await request(server, connection)
   await time.advance(defaultTimes.pingAfterMs - 1)
@@ -86,7 +86,7 @@ test('a request that waits has the server pinged once, and a living server is wa
   assert.equal(connection.usable, true)
 })
 
-test('a server that shows no sign of life takes its requests with it', async (t) => {
+test('a server that does not respond to a ping fails the connection and its requests', async (t) => {
   const { server, connection, time } = await startConnected(t)
   const stream = await request(server, connection)
   const failed = once(stream, 'error')
@@ -107,7 +107,7 @@ test('a server that shows no sign of life takes its requests with it', async (t)
   assert.equal(server.streams.length, 1)
 })
 
-test('a silent watch is pinged as seldom as etcd wants it, and is given up when nothing comes back', async (t) => {
+test('a silent watch is pinged at the interval that etcd allows, and its connection fails when no response comes', async (t) => {
   const { server, connection, time } = await startConnected(t)
   const stream = await request(server, connection)
   stream.on('error', () => {})
@@ -127,7 +127,7 @@ test('a silent watch is pinged as seldom as etcd wants it, and is given up when 
   assert.equal(connection.usable, false)
 })
 
-test('what the server sends is sign enough', async (t) => {
+test('a connection that receives data is not pinged', async (t) => {
   const { server, connection, time } = await startConnected(t)
   const stream = await request(server, connection)
   server.streams[0]?.respond({ ':status': 200 })
@@ -141,7 +141,7 @@ test('what the server sends is sign enough', async (t) => {
   assert.equal(server.pings, 0)
 })
 
-test('a server that wants to end the connection gets no new requests; the old ones end well', async (t) => {
+test('after a GOAWAY the connection takes no new requests, and the open ones complete', async (t) => {
   const { server, connection } = await startConnected(t)
   const stream = await request(server, connection)
   server.session.goaway(0)
@@ -153,7 +153,7 @@ test('a server that wants to end the connection gets no new requests; the old on
   await withTimeout(connection.closed, 5_000, 'the end of the socket')
 })
 
-test('a connection that nobody uses ends by itself, and one that is used does not', async (t) => {
+test('an idle connection closes by itself, a used one does not', async (t) => {
   const { server, connection, time } = await startConnected(t)
   await time.advance(defaultTimes.idleMs - 1)
   const stream = await request(server, connection)
@@ -168,7 +168,7 @@ test('a connection that nobody uses ends by itself, and one that is used does no
   await withTimeout(connection.closed, 5_000, 'the end of the socket')
 })
 
-test('closing takes everything along, at once', async (t) => {
+test('closing a connection ends its requests at once', async (t) => {
   const { server, connection } = await startConnected(t)
   const stream = await request(server, connection)
   const failed = once(stream, 'error')

@@ -13,7 +13,7 @@ import { eventually, withTimeout } from '../support/with-timeout.ts'
 
 const data = join(import.meta.dirname, '..', 'kube', 'data')
 
-test('of a chain of client certificates the end of the first is reported, of authorities the ends of all; the key becomes a secret', async (t) => {
+test('expiry is reported for the first client certificate and for every authority; the key is redacted from then on', async (t) => {
   const directory = await tempDir(t)
   const [cafile, certfile] = [join(directory, 'ca.crt'), join(directory, 'client.crt')]
   const pem = (name: string): string => readFileSync(join(data, name), 'utf8')
@@ -47,7 +47,7 @@ const damages: readonly (readonly [what: string, file: string, content: string |
   ['the authorities are gone', 'ca.crt', undefined],
 ]
 for (const [what, file, content] of damages) {
-  test(`while ${what}, new connections have the last good files, and the log says so once`, async (t) => {
+  test(`while ${what}, new connections use the last good files, which is logged once`, async (t) => {
     const directory = await tempDir(t)
     const path = (name: string): string => join(directory, name)
     const put = (name: string, from: string): Promise<void> => writeFile(path(name), readFileSync(join(data, from)))
@@ -78,7 +78,7 @@ for (const [what, file, content] of damages) {
   })
 }
 
-test('while a file hangs it is not read again, and only the first connection waits for it, for a second', async (t) => {
+test('a hanging certificate file is not read again, and only the first connection waits for it, for a second', async (t) => {
   const directory = await tempDir(t)
   const certfile = join(directory, 'client.crt')
   const put = (): Promise<void> => writeFile(certfile, readFileSync(join(data, 'client-1.crt')))

@@ -19,7 +19,7 @@ import type { Cleanup } from '../support/cleanup.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
 import { bytes, openClient, openWatch, patient, refusedWith, startWatch } from './etcd-client.ts'
 
-test('a call that is under way ends at once with its signal', async (t) => {
+test('aborting the signal ends a pending call at once', async (t) => {
   const server = await startServer(t, { answers: false })
   const etcd = openClient(t, [server.url], { requestTimeoutMs: 60_000 })
   const stop = new AbortController()
@@ -37,7 +37,7 @@ test('a call that is under way ends at once with its signal', async (t) => {
   }
 })
 
-test('a call that is under way ends at once when the client is closed', async (t) => {
+test('closing the client ends a pending call at once', async (t) => {
   const server = await startServer(t, { answers: false })
   const etcd = openClient(t, [server.url], { requestTimeoutMs: 60_000 })
   const call = etcd.get('/a', patient).catch((error: unknown) => error)
@@ -46,7 +46,7 @@ test('a call that is under way ends at once when the client is closed', async (t
   assert.deepEqual(await call, new EtcdError('Unreachable', 'etcd: the client closed the connection'))
 })
 
-test('a server that lives and does not answer is a Timeout; a read goes on to the next, a write does not', async (t) => {
+test('a live server that does not answer is a Timeout; a read then tries the next server, a write does not', async (t) => {
   const [silent, answering] = [await startServer(t, { answers: false }), await startServer(t, { answers: true })]
   const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 2_000 })
   await refusedWith('Timeout', etcd.create('/a', bytes('one'), { signal: patient }), /: no answer in time$/)
@@ -65,7 +65,7 @@ test('a server that lives and does not answer is a Timeout; a read goes on to th
   )
 })
 
-test('a request that was given up leaves its connection: the next one goes over a new one, while watches stay', async (t) => {
+test('after an aborted request the next one uses a new connection, while watches stay on theirs', async (t) => {
   const server = await startServer(t, { answers: true })
   const proxy = await TcpProxy.start(openOwner(t), { target: Number(new URL(server.url).port) })
   const etcd = openClient(t, [`http://127.0.0.1:${proxy.port}`], { requestTimeoutMs: 60_000 })
@@ -85,7 +85,7 @@ test('a request that was given up leaves its connection: the next one goes over 
   assert.deepEqual(watch.lines, ['stands', 'look'])
 })
 
-test('a request that was not answered in time leaves its connection: the next one goes over a new one', async (t) => {
+test('after a request that timed out the next one uses a new connection', async (t) => {
   const server = await startServer(t, { answers: false })
   const etcd = openClient(t, [server.url], { requestTimeoutMs: 500 })
   for (const connections of [1, 2]) {
@@ -94,7 +94,7 @@ test('a request that was not answered in time leaves its connection: the next on
   }
 })
 
-test('a request that was given up leaves its endpoint, if there is another', async (t) => {
+test('after an aborted request the next one uses another endpoint, if one exists', async (t) => {
   const [silent, answering] = [await startServer(t, { answers: false }), await startServer(t, { answers: true })]
   const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 60_000 })
   const stop = new AbortController()
@@ -106,7 +106,7 @@ test('a request that was given up leaves its endpoint, if there is another', asy
   assert.deepEqual([silent.asked, answering.asked], [['Txn'], ['Txn']])
 })
 
-test('a request that was given up while its connection was being made leaves that attempt, and its endpoint', async (t) => {
+test('a request aborted during the connection attempt abandons that attempt and its endpoint', async (t) => {
   const server = await startServer(t, { answers: true })
   const proxy = await TcpProxy.start(openOwner(t), { target: Number(new URL(server.url).port) })
   const urls = [`http://127.0.0.1:${proxy.port}`, server.url]
@@ -133,7 +133,7 @@ test('a request that was given up while its connection was being made leaves tha
   await next
 })
 
-test('another endpoint is logged when it is in use, once, and not for each that fails', async (t) => {
+test('a switch to another endpoint is logged once, when it answers, and not for each failure', async (t) => {
   const lines: string[] = []
   const logger = {
     ...silentLogger,
@@ -154,7 +154,7 @@ test('another endpoint is logged when it is in use, once, and not for each that 
   assert.equal(lines.length, 1)
 })
 
-test('an endpoint that fails late does not push aside the one that others use since', async (t) => {
+test('a late failure of an abandoned endpoint does not replace the endpoint in use', async (t) => {
   const [silent, answering] = [await startServer(t, { answers: false }), await startServer(t, { answers: true })]
   const etcd = openClient(t, [silent.url, answering.url], { requestTimeoutMs: 60_000 })
   const [first, second] = [new AbortController(), new AbortController()]
@@ -175,7 +175,7 @@ test('a watch begins with the first change after the revision of the read before
   await watch.end()
 })
 
-test('a watch that breaks as soon as it stands is opened again at growing pauses', async (t) => {
+test('a watch that breaks as soon as it is established is reopened after growing pauses', async (t) => {
   const server = await startServer(t, { answers: true, watchesAre: 'ended' })
   // Only pauses have a random length.
   const { clock, pauses } = clockOfPauses((delayMs) => delayMs % 100 !== 0)
@@ -188,7 +188,7 @@ test('a watch that breaks as soon as it stands is opened again at growing pauses
   assert.ok(Math.max(...pauses) > 2_000, `pauses of ${pauses}`)
 })
 
-test('a watch that the server cancels is closed before it is opened again', async (t) => {
+test('a watch that the server cancels is closed before it is reopened', async (t) => {
   const server = await startServer(t, { answers: true, watchesAre: 'canceled' })
   const { clock } = clockOfPauses((delayMs) => delayMs % 100 !== 0)
   const endpoints = [parseEndpoint(server.url)]
@@ -202,7 +202,7 @@ test('a watch that the server cancels is closed before it is opened again', asyn
   assert.ok(server.mostOpenWatches() <= 4, `${server.mostOpenWatches()} watches at a time`)
 })
 
-test('a request that no server with a leader answers is sent again after a pause', async (t) => {
+test('a request that every server refuses for lack of a leader is retried after a pause', async (t) => {
   const server = await startServer(t, { answers: true, withoutLeader: 2 })
   const { clock, pauses } = clockOfPauses((delayMs) => delayMs === 200)
   const etcd = connectEtcd({ endpoints: [parseEndpoint(server.url)], clock, requestTimeoutMs: 60_000 })
@@ -217,7 +217,7 @@ test('a request that no server with a leader answers is sent again after a pause
   )
 })
 
-test('a request whose open connection breaks under it is sent again over a new one', async (t) => {
+test('a request whose open connection breaks is retried over a new one', async (t) => {
   const server = await startServer(t, { answers: true })
   const etcd = openClient(t, [server.url], { requestTimeoutMs: 60_000 })
   await etcd.get('/a', patient)

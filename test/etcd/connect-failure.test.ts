@@ -57,14 +57,14 @@ for (const [code, message, expected, next] of answers) {
   })
 }
 
-test('a request without an answer in time is a Timeout, and may have happened', () => {
+test('a request without an answer in time is a Timeout, and may have taken effect', () => {
   const late = new ConnectError('the operation timed out', Code.DeadlineExceeded)
   const { error, harmless, elsewhere } = requestFailure(endpoint, undefined, late)
   assert.deepEqual([error.code, error.message], ['Timeout', `etcd ${endpoint}: no answer in time`])
   assert.deepEqual([harmless, elsewhere], [false, true])
 })
 
-test('what breaks a connection under a request is Unreachable, and may have happened', () => {
+test('a connection that breaks during a request is Unreachable, and the request may have taken effect', () => {
   const broken = [
     [new EtcdError('Unreachable', 'no response to a ping from the server'), 'no response to a ping from the server'],
     [coded('ECONNRESET'), 'connection reset'],
@@ -121,18 +121,18 @@ for (const [code, expected, words] of openings) {
   })
 }
 
-test('files that cannot be used are the same for all endpoints', () => {
+test('unusable credential files are reported without trying other endpoints', () => {
   const error = connectionError(endpoint, undefined, new EtcdError('NoCredentials', 'ca.crt does not exist'))
   assert.equal(error.message, `etcd ${endpoint}: ca.crt does not exist`)
   assert.equal(openingFailure(error).elsewhere, false)
 })
 
-test('a name with several addresses fails with what the first one failed with', () => {
+test('a host name with several addresses fails with the error of the first one', () => {
   const both = new AggregateError([coded('ECONNREFUSED'), coded('ENETUNREACH')], '')
   assert.match(connectionError('http://localhost:1', undefined, both).message, /: connection refused$/)
 })
 
-test('endpoints that all failed are named together; the error lasts only if all of them do', () => {
+test('when all endpoints fail the error names each, and has a lasting code only if every failure has it', () => {
   const failed = (code: EtcdErrorCode, message: string) => openingFailure(new EtcdError(code, `etcd ${message}`))
   const one = combined([failed('BadCertificate', 'a: expired')])
   assert.deepEqual([one.code, one.message], ['BadCertificate', 'etcd a: expired'])

@@ -9,7 +9,7 @@ import { tempDir } from '../support/temp-dir.ts'
 import { eventually, withTimeout } from '../support/with-timeout.ts'
 import { CONNECT_MS, late, never, opened, throwing } from './open-pool.ts'
 
-test('requests at once share a connection that is being opened; one that is given up leaves it to the others', async (t) => {
+test('concurrent requests share an opening connection; an aborted one leaves the attempt to the others', async (t) => {
   const { ask, asked, servers, seen } = await opened(t, 1)
   servers.a.proxy.hold(true)
   const [first, second] = [new AbortController(), new AbortController()]
@@ -31,7 +31,7 @@ test('requests at once share a connection that is being opened; one that is give
   assert.equal(new Set(seen.map(({ server }) => server)).size, 1)
 })
 
-test('an attempt that fails after it was given up leaves the next one to those that come later', async (t) => {
+test('a request after an abandoned attempt has failed uses the newer attempt, and opens no third', async (t) => {
   const { ask, servers, time } = await opened(t, 1)
   servers.a.proxy.hold(true)
   const stop = new AbortController()
@@ -49,7 +49,7 @@ test('an attempt that fails after it was given up leaves the next one to those t
   assert.equal(servers.a.connections(), 2)
 })
 
-test('an endpoint that is given up while it is being connected to is not the first any more', async (t) => {
+test('an endpoint abandoned during the connection attempt is no longer tried first', async (t) => {
   const { ask, servers } = await opened(t, 2)
   servers.a.proxy.hold(true)
   const stop = new AbortController()
@@ -61,7 +61,7 @@ test('an endpoint that is given up while it is being connected to is not the fir
   servers.a.proxy.hold(false)
 })
 
-test('an endpoint that takes no connection in time, or none at all, is passed over even by a write', async (t) => {
+test('an endpoint that does not connect in time, or refuses to, is skipped even by a write', async (t) => {
   const { ask, asked, servers, time } = await opened(t, 3)
   servers.a.proxy.hold(true)
   await servers.b.proxy.refuse()
@@ -73,7 +73,7 @@ test('an endpoint that takes no connection in time, or none at all, is passed ov
   servers.a.proxy.hold(false)
 })
 
-test('closing ends every request, every attempt and every connection, and what comes after fails', async (t) => {
+test('closing the pool ends all requests, attempts and connections, and later requests fail', async (t) => {
   const { pool, ask, says, servers, asked, seen, timers } = await opened(t, 2)
   await ask()
   const { connection } = seen[0]?.server ?? assert.fail()
@@ -107,7 +107,7 @@ test('closing ends every request, every attempt and every connection, and what c
   await eventually('no connection', () => servers.a.sockets.size + servers.b.sockets.size === 0)
 })
 
-test('closing does not wait for a certificate file that hangs', async (t) => {
+test('closing the pool does not wait for a hanging certificate file', async (t) => {
   const cafile = join(await tempDir(t), 'ca.crt')
   makeHangingFile(cafile)
   const { pool, ask } = await opened(t, 1, { cafile })
@@ -120,13 +120,13 @@ test('closing does not wait for a certificate file that hangs', async (t) => {
   }
 })
 
-test('an endpoint with TLS needs its files; without them no other endpoint is tried', async (t) => {
+test('a missing certificate file fails the request, and no other endpoint is tried', async (t) => {
   const { ask, asked } = await opened(t, 2, { cafile: '/nowhere/ca.crt' })
   await assert.rejects(ask(), { code: 'NoCredentials', message: /^etcd https:\S+: \/nowhere\/ca\.crt does not exist$/ })
   assert.deepEqual(asked, [])
 })
 
-test('while a connection with TLS is in use, the files are read again every minute', async (t) => {
+test('while a TLS connection is in use, its certificate files are read again every minute', async (t) => {
   const directory = await tempDir(t)
   const cafile = join(directory, 'ca.crt')
   await copyFile(certificateFile('ca.crt'), cafile)

@@ -7,7 +7,7 @@ import { sleep } from '../../src/runtime/clock.ts'
 import { eventually } from '../support/with-timeout.ts'
 import { answering, fails, LIMIT_MS, late, never, noLeader, opened, refuses, throwing } from './open-pool.ts'
 
-test('the endpoint that answered last is asked first', async (t) => {
+test('the endpoint that answered last is tried first', async (t) => {
   const { pool, asked, ask, says } = await opened(t, 3)
   assert.equal(await ask(), 'a')
   says.a = throwing(fails)
@@ -21,7 +21,7 @@ test('the endpoint that answered last is asked first', async (t) => {
   assert.equal(getEventListeners(pool.closing, 'abort').length, 0)
 })
 
-test('a request that may have been carried out goes on to the next endpoint only if it may be sent twice', async (t) => {
+test('a request that may have taken effect tries the next endpoint only if it is repeatable', async (t) => {
   const { asked, ask, says } = await opened(t, 3)
   for (const error of [fails, late]) {
     says.a = throwing(error)
@@ -38,7 +38,7 @@ test('a request that may have been carried out goes on to the next endpoint only
   }
 })
 
-test('a request that had no effect goes on to the next endpoint, whatever its kind', async (t) => {
+test('a request that had no effect tries the next endpoint, even if it is not repeatable', async (t) => {
   const { asked, ask, says } = await opened(t, 3)
   says.a = throwing(noLeader)
   says.b = throwing(noLeader)
@@ -54,7 +54,7 @@ test('a refusal that every endpoint would give ends the request, and the endpoin
   assert.deepEqual(asked, ['a', 'a'])
 })
 
-test('endpoints that all fail are each asked once, and named together', async (t) => {
+test('when all endpoints fail, each is tried once and the error names them all', async (t) => {
   const { asked, ask, says, urls } = await opened(t, 3)
   for (const name of ['a', 'b', 'c'] as const) says[name] = throwing(name === 'b' ? late : fails)
   await assert.rejects(ask(), {
@@ -86,7 +86,7 @@ test('no attempt begins later than two request timeouts after the call', async (
   }
 })
 
-test('during an election all endpoints are asked again every 200 ms, until two request timeouts are over', async (t) => {
+test('during an election all endpoints are retried every 200 ms, until two request timeouts have passed', async (t) => {
   const { asked, ask, says, time } = await opened(t, 2)
   says.a = throwing(noLeader)
   says.b = throwing(fails)
@@ -112,7 +112,7 @@ test('during an election all endpoints are asked again every 200 ms, until two r
   assert.equal(await second, 'a')
 })
 
-test('an election is waited for only if a server tells of one', async (t) => {
+test('a request is retried for an election only if a server reports that it has no leader', async (t) => {
   const { ask, says, asked, servers, seen } = await opened(t, 2)
   says.a = throwing(fails)
   says.b = throwing(fails)
@@ -123,7 +123,7 @@ test('an election is waited for only if a server tells of one', async (t) => {
   await assert.rejects(ask(), { code: 'Unreachable' })
 })
 
-test('the signal ends the wait for an election at once', async (t) => {
+test('aborting the signal ends the wait for an election at once', async (t) => {
   const { ask, says, asked, timers } = await opened(t, 1)
   says.a = throwing(noLeader)
   const stop = new AbortController()
@@ -137,7 +137,7 @@ test('the signal ends the wait for an election at once', async (t) => {
   assert.equal(getEventListeners(stop.signal, 'abort').length, 0)
 })
 
-test('an endpoint whose open connection turns out to be broken is asked once more, over a new one', async (t) => {
+test('an endpoint whose open connection turns out to be broken is tried once more over a new one', async (t) => {
   const { ask, says, asked, servers } = await opened(t, 2)
   await ask()
   let failures = 1
@@ -159,7 +159,7 @@ test('an endpoint whose open connection turns out to be broken is asked once mor
   assert.deepEqual(asked.splice(0), ['a', 'b', 'b', 'a'], 'a connection that was new is not tried twice')
 })
 
-test('a connection that a server has closed meanwhile is replaced, and nothing is sent over it', async (t) => {
+test('a connection that the server has closed meanwhile is replaced, and nothing is sent over it', async (t) => {
   const { ask, asked, servers, seen } = await opened(t, 2)
   await ask()
   servers.a.cut()
@@ -169,7 +169,7 @@ test('a connection that a server has closed meanwhile is replaced, and nothing i
   assert.equal(seen[1]?.server.connection.usable, true)
 })
 
-test('a request that is given up rejects with the reason at once, and leaves its endpoint and its connection', async (t) => {
+test('an aborted request rejects with the reason at once, and abandons its endpoint and connection', async (t) => {
   const { ask, says, asked, seen } = await opened(t, 2)
   says.a = never
   const [stop, reason] = [new AbortController(), new Error('given up')]
@@ -188,7 +188,7 @@ test('a request that is given up rejects with the reason at once, and leaves its
   assert.equal(getEventListeners(stop.signal, 'abort').length, 0)
 })
 
-test('a request whose signal is aborted already is not sent, and changes nothing', async (t) => {
+test('a request whose signal is already aborted is not sent, and changes nothing', async (t) => {
   const { ask, asked, servers } = await opened(t, 2)
   const reason = new Error('given up')
   await assert.rejects(ask('once', AbortSignal.abort(reason)), reason)
@@ -196,7 +196,7 @@ test('a request whose signal is aborted already is not sent, and changes nothing
   assert.equal(await ask(), 'a')
 })
 
-test('a connection over which no answer came in time gets no further request, and stays open for its watches', async (t) => {
+test('after a timeout a connection gets no further requests, but stays open for its watches', async (t) => {
   const { ask, says, asked, seen } = await opened(t, 1)
   await ask()
   const { connection } = seen[0]?.server ?? assert.fail()
@@ -213,7 +213,7 @@ test('a connection over which no answer came in time gets no further request, an
   await eventually('the end of the connection', () => !connection.usable)
 })
 
-test('of two requests that fail late the second does not take the new connection away', async (t) => {
+test('of two requests that fail late on an old connection, the second does not replace the new connection', async (t) => {
   const { ask, says, asked, seen } = await opened(t, 1)
   const stops = [new AbortController(), new AbortController()] as const
   says.a = never
@@ -231,7 +231,7 @@ test('of two requests that fail late the second does not take the new connection
   assert.equal(seen[3]?.server.connection.usable, true)
 })
 
-test('an endpoint that fails late does not push aside the one that is asked first since', async (t) => {
+test('a late failure of an abandoned endpoint does not replace the current first endpoint', async (t) => {
   const { ask, says, asked, pool, seen } = await opened(t, 3)
   const fail = Promise.withResolvers<never>()
   says.a = () => fail.promise
@@ -247,7 +247,7 @@ test('an endpoint that fails late does not push aside the one that is asked firs
   assert.equal(await ask(), 'b')
 })
 
-test('another endpoint than before is logged when it answers, with the error of the one before', async (t) => {
+test('a switch of endpoints is logged when the new one answers, with the error of the previous one', async (t) => {
   const { ask, says, logger, urls } = await opened(t, 3)
   for (const name of ['a', 'b'] as const) says[name] = throwing(fails)
   await ask()
@@ -264,7 +264,7 @@ test('another endpoint than before is logged when it answers, with the error of 
   assert.equal(logger.lines.length, 1)
 })
 
-test('an answer of an endpoint that is not asked first any more is no change of endpoints', async (t) => {
+test('a late answer of an endpoint that is no longer the first is not a switch of endpoints', async (t) => {
   const { ask, says, asked, pool, logger, seen } = await opened(t, 2)
   const answer = Promise.withResolvers<undefined>()
   says.a = () => answer.promise

@@ -17,7 +17,7 @@ import { type FakeEtcd, startFakeEtcd } from './fake-etcd.ts'
 
 const OPEN_MS = 3_000
 
-test('a watch begins after the revision of a read on the same server, and tells that anything may have changed', async (t) => {
+test('a watch starts after the revision of a read on the same server, and then reports that anything may have changed', async (t) => {
   const { etcd, log, stands } = await watching(t)
   await stands()
   assert.deepEqual(etcd.requests, [
@@ -27,7 +27,7 @@ test('a watch begins after the revision of a read on the same server, and tells 
   assert.deepEqual(log, ['stands', 'look'])
 })
 
-test('a server that does not say its revision is watched from the first one', async (t) => {
+test('if the server states no revision, the watch starts at revision 1', async (t) => {
   const { etcd, stands } = await watching(t, {
     prepare({ etcd }) {
       etcd.read = () => ({})
@@ -37,7 +37,7 @@ test('a server that does not say its revision is watched from the first one', as
   assert.match(etcd.requests[1] ?? '', / from 1 /)
 })
 
-test('each change comes with its revision and what was before, those of one answer together', async (t) => {
+test('each change has its revision and previous value, and the changes of one response arrive together', async (t) => {
   const { etcd, changes, stands } = await watching(t)
   await stands()
   const kv = (key: string, value: string, createRevision: bigint, modRevision: bigint) => ({
@@ -80,7 +80,7 @@ test('each change comes with its revision and what was before, those of one answ
   ])
 })
 
-test('a watch that ends is told of once, and opened again; then anything may have changed', async (t) => {
+test('a watch that ends is reported once and reopened, and then reports that anything may have changed', async (t) => {
   const { etcd, log, errors, stands, pause } = await watching(t)
   await stands()
   etcd.watches[0]?.end()
@@ -93,7 +93,7 @@ test('a watch that ends is told of once, and opened again; then anything may hav
   assert.deepEqual(log.slice(5), ['Unreachable'], 'again, because it stood between them')
 })
 
-test('a failure is told of again only if it is another one, or the watch stood meanwhile', async (t) => {
+test('a repeated failure is reported again only if it differs', async (t) => {
   const { etcd, log, stands, pause, time } = await watching(t, {
     prepare({ etcd }) {
       etcd.read = () => {
@@ -116,7 +116,7 @@ test('a failure is told of again only if it is another one, or the watch stood m
   assert.deepEqual(log, ['ServerError', 'PermissionDenied', 'stands', 'look'])
 })
 
-test('a watch that breaks soon is opened again at pauses that grow up to three seconds', async (t) => {
+test('a watch that breaks early is reopened after pauses that grow up to three seconds', async (t) => {
   const { stands, pause, etcd } = await watching(t)
   for (const pauseMs of [50, 100, 200, 400, 800, 1_500, 1_500]) {
     await stands()
@@ -125,7 +125,7 @@ test('a watch that breaks soon is opened again at pauses that grow up to three s
   }
 })
 
-test('after five seconds of a standing watch, and not before, the pauses begin anew', async (t) => {
+test('the pauses start over only after a watch has been established for five seconds', async (t) => {
   const { stands, pause, etcd, time } = await watching(t)
   const lasts = async (stoodMs: number, pauseMs: number): Promise<void> => {
     await stands()
@@ -145,7 +145,7 @@ test('after five seconds of a standing watch, and not before, the pauses begin a
   await pause(400)
 })
 
-test('a watch that breaks leaves its endpoint for the next one; one that fell behind keeps it', async (t) => {
+test('a watch that breaks moves to the next endpoint; one that was compacted stays', async (t) => {
   const { etcd, other, errors, stands, pause, pool, stop } = await watching(t, { servers: 2 })
   await stands()
   etcd.watches[0]?.send({ canceled: true, compactRevision: 9n, cancelReason: 'etcdserver: mvcc: required revision' })
@@ -174,7 +174,7 @@ test('a watch that breaks leaves its endpoint for the next one; one that fell be
   ])
 })
 
-test('a watch that may not be opened says which right it needs', async (t) => {
+test('a watch that is refused permission reports which permission it needs', async (t) => {
   const cancelReason = 'rpc error: code = PermissionDenied desc = etcdserver: permission denied'
   const { etcd, errors, pause } = await watching(t, {
     prepare({ etcd }) {
@@ -198,7 +198,7 @@ for (const [what, stage] of [
     else etcd.first = undefined
   }
 
-  test(`a ${what} is given up in time, and another endpoint is watched`, async (t) => {
+  test(`a ${what} is abandoned in time, and the watch moves to another endpoint`, async (t) => {
     const { etcd, other, stands, time, log } = await watching(t, { servers: 2, prepare })
     await eventually('the request', () => etcd.requests.length === requests)
     await time.advance(OPEN_MS - 1)
@@ -210,7 +210,7 @@ for (const [what, stage] of [
     await eventually('the end of the other', () => etcd.open === 0)
   })
 
-  test(`a ${what} ends with the signal, and nothing is said`, async (t) => {
+  test(`a ${what} ends with the signal, without a report`, async (t) => {
     const { etcd, log, stop, ended } = await watching(t, { prepare })
     await eventually('the request', () => etcd.requests.length === requests)
     stop.abort()
@@ -220,7 +220,7 @@ for (const [what, stage] of [
   })
 }
 
-test('a watch that stands is not limited in time, and ends with the signal', async (t) => {
+test('an established watch has no time limit, and ends with the signal', async (t) => {
   const { etcd, log, stands, stop, ended, time, timers } = await watching(t)
   await stands()
   assert.equal(timers(), 0)
@@ -232,7 +232,7 @@ test('a watch that stands is not limited in time, and ends with the signal', asy
   assert.deepEqual(getEventListeners(stop.signal, 'abort'), [])
 })
 
-test('nothing is said after the signal, even if it had arrived before', async (t) => {
+test('after the signal no change is delivered, even one received before', async (t) => {
   const { etcd, log, changes, stands, stop, ended, onChange } = await watching(t)
   await stands()
   onChange(() => stop.abort())
@@ -243,7 +243,7 @@ test('nothing is said after the signal, even if it had arrived before', async (t
   assert.deepEqual(log, ['stands', 'look'])
 })
 
-test('the signal ends a pause, and nothing is asked any more', async (t) => {
+test('aborting the signal ends a pause, and no further request is sent', async (t) => {
   const { etcd, stands, pausing, stop, ended, time, timers } = await watching(t)
   await stands()
   etcd.watches[0]?.end()
@@ -257,7 +257,7 @@ test('the signal ends a pause, and nothing is asked any more', async (t) => {
   assert.deepEqual(getEventListeners(stop.signal, 'abort'), [])
 })
 
-test('closing the connections ends the watch, and a later one at once; nothing is said', async (t) => {
+test('closing the pool ends the watch, and a later one at once, without a report', async (t) => {
   const { log, stands, pool, ended, again } = await watching(t)
   await stands()
   await pool.close()
@@ -266,7 +266,7 @@ test('closing the connections ends the watch, and a later one at once; nothing i
   assert.deepEqual(log, ['stands', 'look'])
 })
 
-test('what is thrown by whoever is told of a failure ends the watch, which then listens to nothing', async (t) => {
+test('an error thrown by the report callback on a failure ends the watch and removes its abort listeners', async (t) => {
   const thrown = new Error('a mistake')
   const { etcd, stands, stop, pool, ended, onReport } = await watching(t)
   await stands()
@@ -281,7 +281,7 @@ test('what is thrown by whoever is told of a failure ends the watch, which then 
   )
 })
 
-test('what is thrown by whoever is told of a change ends the watch, and is not told as a failure of it', {
+test('an error thrown by the onChange callback ends the watch and is not reported as a failure', {
   timeout: 30_000,
 }, async (t) => {
   const thrown = new Error('a mistake')
@@ -300,7 +300,7 @@ test('what is thrown by whoever is told of a change ends the watch, and is not t
   )
 })
 
-test('what is thrown by whoever is told that a watch stands ends it, and is not told as a failure of it', {
+test('an error thrown by the report callback on establishment ends the watch and is not reported as a failure', {
   timeout: 30_000,
 }, async (t) => {
   const thrown = new Error('a mistake')

@@ -9,7 +9,7 @@ import { openClient, patient, refusedWith } from './etcd-client.ts'
 
 const grpc = { ':status': 200, 'content-type': 'application/grpc' }
 
-test('a message that is longer than the limit is refused by its length, and not read', async (t) => {
+test('a message longer than the limit is refused by its declared length, without being read', async (t) => {
   const { url, streams } = await startServer(t, (stream) => {
     stream.respond(grpc)
     endlessly(stream, Buffer.concat([envelope(0x7fff_ffff), Buffer.alloc(60_000)]))
@@ -61,7 +61,7 @@ for (const [name, code, respond] of [
     },
   ],
 ] as const) {
-  test(`a server that answers with ${name} is one error, in memory that stays flat`, async (t) => {
+  test(`a server that answers with ${name} causes one error, without growing memory`, async (t) => {
     const { url, streams } = await startServer(t, respond)
     const etcd = openClient(t, [url], { requestTimeoutMs: code === 'Timeout' ? 1_500 : 60_000 })
     const before = process.memoryUsage().rss

@@ -6,7 +6,7 @@ import { MemoryEtcd } from '../../src/etcd/memory-etcd.ts'
 import { faultyEtcd } from '../../src/etcd/memory-etcd-faults.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
-test('a write whose answer was lost is one’s own until a later one is answered', async () => {
+test('a stored write whose response was lost counts as unanswered until a later write is answered', async () => {
   const { etcd, losing } = etcdThatLosesAnswers('kine')
   losing.answers = true
   const { signal } = new AbortController()
@@ -21,7 +21,7 @@ test('a write whose answer was lost is one’s own until a later one is answered
   assert.equal(key.isUnanswered(stored), false)
 })
 
-test('a key that this process has deleted, or may have, is written anew as one that does not exist', async () => {
+test('after a delete, even one without an answer, the key is created as one that does not exist', async () => {
   const { etcd, losing } = etcdThatLosesAnswers('etcd')
   const { signal } = new AbortController()
   const key = new GuardedKey(etcd, '/a')
@@ -37,7 +37,7 @@ test('a key that this process has deleted, or may have, is written anew as one t
   }
 })
 
-test('of writes that fail again and again only the last ones are remembered, which may still happen', async () => {
+test('of repeatedly failed writes only the last 256 are remembered as unanswered', async () => {
   const etcd = faultyEtcd(new MemoryEtcd({ clock: new VirtualClock().view() }).client(), {
     clock: new VirtualClock().view(),
     async before() {

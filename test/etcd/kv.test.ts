@@ -18,7 +18,7 @@ const natures: Readonly<Record<EtcdErrorCode, FailureNature>> = {
   Refused: 'lasting',
 }
 
-test('each code says what the failure means for its caller', () => {
+test('each error code has its failure nature: away, conflict or lasting', () => {
   for (const [code, nature] of Object.entries(natures)) {
     assert.equal(new EtcdError(code as EtcdErrorCode, 'x').nature, nature, code)
   }
@@ -31,7 +31,7 @@ test('an error has its code, its message, and its cause if there is one', () => 
   assert.equal('cause' in new EtcdError('Timeout', 'no answer'), false)
 })
 
-test('an error is recognized by any of the codes, or by none that is asked for', () => {
+test('isEtcdError matches any of the given codes, or every EtcdError without codes', () => {
   const error = new EtcdError('Compacted', 'too old')
   assert.equal(isEtcdError(error), true)
   assert.equal(isEtcdError(error, 'Timeout', 'Compacted'), true)

@@ -44,7 +44,7 @@ function textOf({ type, key, value, previousValue }: KeyChange): string {
   return [type, key, Buffer.from(value), previousValue === undefined ? '-' : Buffer.from(previousValue)].join(' ')
 }
 
-test('an etcd lease of less than two seconds lasts two, and its keys go together in one revision', async () => {
+test('an etcd lease of less than two seconds lasts two, and its keys expire together in one revision', async () => {
   const { time, store, etcd } = setUp()
   const lease = (await etcd.grantLease(1, signal)).id
   await etcd.create('/b', bytes('1'), { lease, signal })
@@ -57,7 +57,7 @@ test('an etcd lease of less than two seconds lasts two, and its keys go together
   assert.equal(store.revision, before + 1n)
 })
 
-test('with an expiry step a key goes when the next step of the clock has come, not before', async () => {
+test('with an expiry step a key expires at the next step after its lease, not before', async () => {
   const { time, etcd } = setUp({ expiryStepMs: 500 })
   await time.advance(100)
   const { told, stop } = follow(etcd, '/')
@@ -73,7 +73,7 @@ test('with an expiry step a key goes when the next step of the clock has come, n
   await stop()
 })
 
-test('a watch is told of the end of one key at the moment of that end, though nobody reads', async () => {
+test('a watch receives the expiry of a key at the moment of expiry, without any read', async () => {
   for (const [options, endMs] of [
     [{}, 2_000],
     [{ flavour: 'kine' }, 2_000],
@@ -93,7 +93,7 @@ test('a watch is told of the end of one key at the moment of that end, though no
   }
 })
 
-test('who begins to watch is told of the end of a key that was there before', async () => {
+test('a new watch receives the expiry of a key that was created before it', async () => {
   const { time, etcd } = setUp()
   await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
   const { told, stop } = follow(etcd, '/')
@@ -102,7 +102,7 @@ test('who begins to watch is told of the end of a key that was there before', as
   await stop()
 })
 
-test('only a watch waits for the end of a key, and for no end of a key without a lease', async () => {
+test('only a watch sets an expiry timer, and only for keys with a lease', async () => {
   const { time, clock, etcd } = setUp()
   await etcd.create('/a', bytes('1'), { signal })
   const first = follow(etcd, '/')
@@ -116,7 +116,7 @@ test('only a watch waits for the end of a key, and for no end of a key without a
   assert.equal(clock.timers, 0)
 })
 
-test('without an expiry step a key goes at the end of its lease, to the fraction of a millisecond', async () => {
+test('without an expiry step a key expires with its lease, to the fraction of a millisecond', async () => {
   const { time, etcd } = setUp()
   await time.advance(0.25)
   await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
@@ -124,13 +124,13 @@ test('without an expiry step a key goes at the end of its lease, to the fraction
   assert.deepEqual(await keys(etcd), [])
 })
 
-test('the shortest time of a lease can be set', async () => {
+test('the minimum TTL of a lease is configurable', async () => {
   const { etcd } = setUp({ leastTtlSeconds: 5 })
   assert.equal((await etcd.grantLease(3, signal)).grantedSeconds, 5n)
   assert.equal((await etcd.grantLease(6, signal)).grantedSeconds, 6n)
 })
 
-test('on kine a lease is its number of seconds, and each put with it sets the time of that key alone', async () => {
+test('on kine a lease is its number of seconds, and each put sets the expiry of that key alone', async () => {
   const { time, etcd } = setUp({ flavour: 'kine' })
   const lease = (await etcd.grantLease(5, signal)).id
   assert.equal(lease, 5n)
@@ -149,7 +149,7 @@ test('on kine a lease is its number of seconds, and each put with it sets the ti
   await assert.rejects(etcd.timeToLive(5n, signal), { code: 'Unsupported' })
 })
 
-test('a put without a lease keeps a key for good, on either', async () => {
+test('a put without a lease removes the expiry of a key, on etcd and kine', async () => {
   for (const flavour of ['etcd', 'kine'] as const) {
     const { time, etcd } = setUp({ flavour })
     const revision = await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
@@ -159,7 +159,7 @@ test('a put without a lease keeps a key for good, on either', async () => {
   }
 })
 
-test('leases that start over last their whole time again', async () => {
+test('leases that start over last their full TTL again', async () => {
   const { time, store, etcd } = setUp()
   await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(5, signal)).id, signal })
   await time.advance(4_000)
@@ -170,7 +170,7 @@ test('leases that start over last their whole time again', async () => {
   assert.deepEqual(await keys(etcd), [])
 })
 
-test('a store that keeps few revisions forgets older ones by itself, and nothing that is there now', async () => {
+test('a store limited to a few revisions compacts older ones by itself, and preserves all current keys', async () => {
   const { store, etcd } = setUp({ revisions: 10 })
   await etcd.create('/steady', bytes('here'), { signal })
   for (let write = 0; write < 100; write++) {
@@ -184,7 +184,7 @@ test('a store that keeps few revisions forgets older ones by itself, and nothing
   await assert.rejects(etcd.list('/', { revision: store.revision - 21n, signal }), { code: 'Compacted' })
 })
 
-test('the past can be listed until it is compacted, and what was deleted before is forgotten then', async () => {
+test('past revisions can be listed until they are compacted', async () => {
   const { store, etcd } = setUp()
   const first = await etcd.create('/a', bytes('1'), { signal })
   await etcd.delete('/a', first ?? 0n, signal)
@@ -201,7 +201,7 @@ test('the past can be listed until it is compacted, and what was deleted before 
   )
 })
 
-test('nothing is answered, and no watch told, before the turn of the caller has ended', async () => {
+test('no answer and no watch event is delivered before the turn of the caller has ended', async () => {
   const { etcd } = setUp()
   const watch = follow(etcd, '/')
   const events: string[] = []
@@ -215,7 +215,7 @@ test('nothing is answered, and no watch told, before the turn of the caller has 
   await watch.stop()
 })
 
-test('a call that is given up before its turn does nothing', async () => {
+test('a call aborted before its turn has no effect', async () => {
   const { etcd } = setUp()
   const caller = new AbortController()
   const write = etcd.create('/a', bytes('1'), { signal: caller.signal })
@@ -224,7 +224,7 @@ test('a call that is given up before its turn does nothing', async () => {
   assert.deepEqual(await keys(etcd), [])
 })
 
-test('a faulty way refuses before anything has happened, or loses the answer after it has', async () => {
+test('an injected fault fails a call before it takes effect, or loses the answer afterwards', async () => {
   const { clock, etcd: inner } = setUp()
   const calls: string[] = []
   let fault: 'before' | 'after' | undefined
@@ -242,7 +242,7 @@ test('a faulty way refuses before anything has happened, or loses the answer aft
   assert.deepEqual(calls, ['create /a', 'create /a'])
 })
 
-test('a watch that breaks says so, stands again and says that anything may have changed', async () => {
+test('a watch that breaks reports it, is established again and reports that anything may have changed', async () => {
   const { time, clock, etcd: inner } = setUp()
   let down = false
   const etcd = faultyEtcd(inner, {
@@ -270,7 +270,7 @@ test('a watch that breaks says so, stands again and says that anything may have 
   await watch.stop()
 })
 
-test('what a watch tells can be held up, and is told in its order', async () => {
+test('delayed watch events are delivered in order', async () => {
   const { time, clock, etcd: inner } = setUp()
   const held: PromiseWithResolvers<void>[] = []
   const etcd = faultyEtcd(inner, {
@@ -299,7 +299,7 @@ test('what a watch tells can be held up, and is told in its order', async () => 
   await watch.stop()
 })
 
-test('compaction discards what was overwritten before it, and keeps every later version', async () => {
+test('compaction discards overwritten versions before its revision, and preserves every later version', async () => {
   const { store, etcd } = setUp()
   const write = async (key: string, text: string, before?: bigint): Promise<bigint> =>
     (before === undefined
@@ -320,7 +320,7 @@ test('compaction discards what was overwritten before it, and keeps every later 
   await assert.rejects(valueAt('/old', old), { code: 'Compacted' })
 })
 
-test('a key that was deleted and created again outlives the compaction of its deletion', async () => {
+test('a key that was deleted and created again survives the compaction of its deletion', async () => {
   const { store, etcd } = setUp()
   const first = await etcd.create('/a', bytes('1'), { signal })
   await etcd.delete('/a', first ?? 0n, signal)
@@ -331,7 +331,7 @@ test('a key that was deleted and created again outlives the compaction of its de
   assert.deepEqual((await etcd.list('/', { revision: deletion, signal })).items, [])
 })
 
-test('a revision that is yet to come cannot be compacted, and nothing is lost by the attempt', async () => {
+test('compaction of a future revision is refused, and nothing is lost', async () => {
   const { store, etcd } = setUp()
   await etcd.create('/a', bytes('1'), { signal })
   assert.throws(() => store.compact(store.revision + 1n), { code: 'Refused' })

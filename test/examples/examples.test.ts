@@ -9,7 +9,7 @@ import { behindLoadBalancer } from './own-reconciler.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
 
-test('a master runs on an API server in this process, in simulated time', async () => {
+test('a master runs on an in-process API server in simulated time', async () => {
   const { time, ports, master } = simulatedMaster()
   const stop = new AbortController()
   const ended = master.run(stop.signal)
@@ -24,7 +24,7 @@ test('a master runs on an API server in this process, in simulated time', async 
   await ended
 })
 
-test('the hooks of an embedding server start a master, and take its address out even if it is the last', async () => {
+test('the lifecycle hooks start a master and at shutdown remove its address, even if it is the last master', async () => {
   const { time, ports, master } = simulatedMaster()
   const ran: string[] = []
   master.lifecycle.postStartHook('mine', async () => void ran.push('post-start'))
@@ -40,7 +40,7 @@ test('the hooks of an embedding server start a master, and take its address out 
   assert.deepEqual(ran, ['post-start', 'pre-shutdown'])
 })
 
-test('the post-start hook does not wait for the readiness that may wait for it', async () => {
+test('the post-start hook does not wait for the readiness of the server, which may depend on the hook', async () => {
   const { time, ports } = simulatedMaster()
   const unready = { probe: async () => ({ answered: true, ready: false, checks: [] }) as const }
   const { master } = behindLoadBalancer({ ...ports, readiness: unready })
@@ -53,7 +53,7 @@ test('the post-start hook does not wait for the readiness that may wait for it',
   await stopped
 })
 
-test('a reconciler of your own is told of this master and of its end', async () => {
+test('a custom reconciler adds the address of a running master, removes it at the end, and replaces Endpoints', async () => {
   const { time, ports } = simulatedMaster()
   const { master, reconciler } = behindLoadBalancer(ports)
   const stop = new AbortController()
@@ -68,7 +68,7 @@ test('a reconciler of your own is told of this master and of its end', async () 
   assert.deepEqual([...reconciler.backends], [])
 })
 
-test('a lease store of your own makes a fleet', async () => {
+test('two masters on a custom lease store list each other', async () => {
   const { time, ports } = simulatedMaster()
   const leases = new StaticLeases()
   const stop = new AbortController()
@@ -84,7 +84,7 @@ test('a lease store of your own makes a fleet', async () => {
   await Promise.all(ended)
 })
 
-test('an embedding server drills the masters that it composes itself', async () => {
+test('an embedding server runs a drill on masters that it composes itself', async () => {
   const { held, text } = await drilledCrash(readFileSync('config/drills/crash.yaml', 'utf8'))
   assert.equal(held, true)
   assert.match(text, /time to remove/)

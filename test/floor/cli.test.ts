@@ -9,11 +9,11 @@ function start(t: Parameters<typeof spawnChild>[0], ...args: readonly string[]):
   return spawnChild(t, process.execPath, [cli, ...args])
 }
 
-test('this is the oldest Node that package.json promises', () => {
+test('these tests run on the oldest supported Node, 22.19.0', () => {
   assert.equal(process.versions.node, '22.19.0')
 })
 
-test('the built command line says its version and its commands', async (t) => {
+test('the built command line prints its version and its commands', async (t) => {
   const version = await start(t, '--version')
   assert.deepEqual(await version.exited, { code: 0, signal: null })
   assert.match(version.stdout(), /^apiserver-bootstrap \d+\.\d+\.\d+ \(Node 22\.19\.0\)\n$/)
@@ -23,13 +23,13 @@ test('the built command line says its version and its commands', async (t) => {
   for (const command of ['run', 'withdraw', 'config']) assert.match(help.stdout(), new RegExp(`^ +${command} `, 'm'))
 })
 
-test('a wrong flag is one line and exit code 2', async (t) => {
+test('an invalid flag gives one line on stderr and exit code 2', async (t) => {
   const child = await start(t, 'run', '--embedded', '--advertise-address', '010.0.0.1')
   assert.deepEqual(await child.exited, { code: 2, signal: null })
   assert.match(child.stderr(), /^[^\n]*--advertise-address[^\n]*010\.0\.0\.1[^\n]*\n$/)
 })
 
-test('the built program bootstraps its embedded API server and leaves on SIGTERM', async (t) => {
+test('the built program runs with its embedded API server and exits with 0 on SIGTERM', async (t) => {
   const child = await start(
     t,
     'run',

@@ -28,7 +28,7 @@ async function soon(work: () => unknown, what = 'it'): Promise<void> {
 
 const numbered = (count: number): string[] => Array.from({ length: count }, (_, index) => `a/${index + 1e6}`)
 
-test('an object that is being deleted keeps a hundred thousand finalizers', async () => {
+test('a terminating object with 100,000 finalizers is updated quickly', async () => {
   const embedded = await Embedded.started()
   const path = '/api/v1/namespaces/default/configmaps'
   const metadata = { name: 'a', finalizers: numbered(100_000) }
@@ -112,7 +112,7 @@ const long: readonly (readonly [method: ApiRequest['method'], path: string, body
   ],
 ]
 
-test('objects of long lists are stored, changed and printed in a moment', async (t) => {
+test('objects with very long lists are stored, changed and printed as tables quickly', async (t) => {
   const { server } = await Embedded.started([], { serviceAllocators: 'none' })
   const headers = { 'content-type': merge, accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' }
   for (const [method, path, make, status] of long) {
@@ -137,7 +137,7 @@ const manyPorts = {
 }
 
 for (const [which, ports] of Object.entries(manyPorts)) {
-  test(`a Service gets many NodePorts in a moment: ${which}`, async () => {
+  test(`a Service with tens of thousands of NodePorts is created quickly: ${which}`, async () => {
     const embedded = await Embedded.started(['10.96.0.0/16'], { serviceNodePortRange: parsePortRange('1-65535') })
     const body = { metadata: { name: 's' }, spec: { type: 'NodePort', ports } }
     await soon(async () => {
@@ -147,19 +147,19 @@ for (const [which, ports] of Object.entries(manyPorts)) {
   })
 }
 
-test('the first of many values is read for each of many columns', () =>
+test('1,000 columns each read the first of 300,000 values quickly', () =>
   soon(() => {
     const list = numbered(300_000)
     for (let column = 0; column < 1000; column++) assert.equal(parseJsonPath('.list[*]')?.({ list }), list[0])
   }))
 
-test('a long list is merged with itself in a moment', () =>
+test('a list of 250,000 items is merged with itself quickly', () =>
   soon(() => {
     const items = numbered(250_000)
     assert.deepEqual(mergeFields(items, [...items], { type: 'list', items: { type: 'string' }, keys: 'value' }), items)
   }))
 
-test('a watch of two hundred thousand objects begins with each of them', async () => {
+test('a watch quickly sends each of 200,000 present objects first', async () => {
   const store = new Store(1)
   const count = 200_000
   for (const [index, name] of numbered(count).entries()) {

@@ -70,13 +70,13 @@ function assemble(folder: string, image: string): number {
   return user
 }
 
-test('the Dockerfile names the Node that everything is developed on, for both stages', () => {
+test('both stages of the Dockerfile use the Node version of devDependencies', () => {
   const { devDependencies } = JSON.parse(text('package.json'))
   assert.match(text('Dockerfile'), new RegExp(`^ARG NODE_IMAGE=node:${devDependencies.node}-slim$`, 'm'))
   assert.equal(text('Dockerfile').match(/^FROM \$\{NODE_IMAGE\}(?: AS build)?$/gm)?.length, 2)
 })
 
-test('the steps of the Dockerfile give a program that runs as another user in a read-only tree', {
+test('the steps of the Dockerfile give a program that runs as a non-root user in a read-only tree', {
   timeout: 180_000,
 }, async (t) => {
   let writable = (): void => undefined

@@ -21,7 +21,7 @@ import * as testing from 'apiserver-bootstrap/testing'
 const doors = [library, testing].map((door) => Object.keys(door))
 console.log(JSON.stringify(doors))
 `
-test('the package works where it is installed', { timeout: 180_000 }, async (t) => {
+test('the packed package works after its installation', { timeout: 180_000 }, async (t) => {
   const directory = await tempDir(t)
   const tarball = await packClone(t, directory)
   const consumer = join(directory, 'consumer')

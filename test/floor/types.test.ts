@@ -21,7 +21,7 @@ export { createApiServer, type Scenario, VirtualClock }
 `
 const strict = '--strict --exactOptionalPropertyTypes --noEmit --skipLibCheck false --pretty false --target es2024'
 
-test('the types hold in a strict project that checks libraries too', async (t) => {
+test('the types compile in a strict project with skipLibCheck off', async (t) => {
   const consumer = await tempDir(t)
   await installPackage(t, await pack(t, ['--ignore-scripts', '--pack-destination', consumer], root), consumer)
   await writeFile(join(consumer, 'typed.ts'), typed)

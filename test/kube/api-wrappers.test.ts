@@ -7,7 +7,7 @@ import { configMaps, services } from '../../src/kube/resources.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 
-test('who may not write reads all the same, and each write is asked for at its own instant', async () => {
+test('a fenced API checks before each write whether its process leads, and always permits reads', async () => {
   const { api } = await Embedded.started(['10.96.0.0/16'])
   let leads = true
   const fenced = fencedApi(api, () => leads)
@@ -31,7 +31,7 @@ test('who may not write reads all the same, and each write is asked for at its o
   )
 })
 
-test('a dry run says each write once, and again when more than its times has changed', async () => {
+test('a dry run writes nothing, and logs each write once and again if it differs in more than times', async () => {
   const { api } = await Embedded.started(['10.96.0.0/16'])
   const logger = memoryLogger()
   const dry = dryRunApi(api, logger)
@@ -51,7 +51,7 @@ test('a dry run says each write once, and again when more than its times has cha
   assert.deepEqual((await api.get(configMaps, ref)).data, { x: '1' })
 })
 
-test('pages that are too long are asked for again in smaller ones, from where they began', async () => {
+test('a page that is too long is requested again in smaller pages, from where it began', async () => {
   const asked: string[] = []
   // Pages of more than ten are too long.
   const api = {
@@ -74,12 +74,12 @@ test('pages that are too long are asked for again in smaller ones, from where th
   assert.deepEqual(asked, ['500 from 0', '125 from 0', '32 from 0', '8 from 0', '8 from 8', '8 from 16'])
 })
 
-test('a page that leads back to itself is an error, not a list without end', async () => {
+test('a page whose continue token leads back to itself is an error, not an endless list', async () => {
   const api = { list: async () => ({ items: [], metadata: { continue: 'again' } }) } as unknown as KubeApi
   await assert.rejects(Array.fromAsync(listPages(api, services)), { code: 'BadResponse' })
 })
 
-test('a version is asked for with the first page only: the others are of the same one', async () => {
+test('only the first page of a list is requested with a resourceVersion', async () => {
   const asked: unknown[] = []
   const list = async (_: unknown, { resourceVersion, resourceVersionMatch, continue: token }: ListQuery) => {
     asked.push([resourceVersion, resourceVersionMatch, token])
@@ -93,7 +93,7 @@ test('a version is asked for with the first page only: the others are of the sam
   ])
 })
 
-test('pages that lead back to one another, or to ever new ones, are an error too', async () => {
+test('pages whose continue tokens form a circle, or never end, are an error', async () => {
   const after: Record<string, string> = { '': 'a', a: 'b', b: 'c', c: 'a' }
   let pages = 0
   const listing = (next: (token: string) => string | undefined): KubeApi => {

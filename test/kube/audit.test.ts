@@ -22,7 +22,7 @@ function trail(by: AuditUser | undefined) {
   return { ...{ logger, user: by, events: { record: told.push.bind(told) }, told }, lines: logger.lines }
 }
 
-test('a line says who, what, why, before and after, and what became of it; an event says so too', () => {
+test('an audit line has the user, verb, object, reasons, before, after and outcome; its Event names the user', () => {
   const { lines, told, ...rest } = trail(user)
   audit(rest, { ...entry, event })
   assert.deepEqual(lines, [
@@ -34,7 +34,7 @@ test('a line says who, what, why, before and after, and what became of it; an ev
   )
 })
 
-test('a write whose answer was lost is not told of as done, and by no event', () => {
+test('a write whose answer was lost is logged with the outcome unknown, and causes no Event', () => {
   const { lines, told, ...rest } = trail(user)
   const error = new KubeError('Timeout', 'no answer')
   audit(rest, { ...entry, error, event })
@@ -43,14 +43,14 @@ test('a write whose answer was lost is not told of as done, and by no event', ()
   assert.deepEqual(told, [])
 })
 
-test('a dry run says nothing that a filter for the audit trail finds, and gives no event', () => {
+test('a dry run logs a line without the audit mark, and causes no Event', () => {
   const { lines, told, ...rest } = trail(undefined)
   audit(rest, { ...entry, event })
   assert.deepEqual(lines, [{ level: 'info', fields, message: 'resetting' }])
   assert.deepEqual(told, [])
 })
 
-test('of a long list the first are in the line, and how many there are besides', () => {
+test('an audit line contains the first 32 items of a long list, and the number of those omitted', () => {
   const { lines, ...rest } = trail(user)
   const after = Array.from({ length: 1_000 }, (_, index) => `2001:db8::${index}`)
   const added = after.map((address) => ({ address, host: 'h'.repeat(300) }))
@@ -61,7 +61,7 @@ test('of a long list the first are in the line, and how many there are besides',
   assert.ok(JSON.stringify(line).length < 16_384)
 })
 
-test('a write that its answer says did nothing is not told of', async () => {
+test('a write is not logged if its answer shows that it did nothing', async () => {
   const { lines, ...rest } = trail(user)
   const { signal } = new AbortController()
   const isDone = (removed: boolean): boolean => removed
@@ -71,7 +71,7 @@ test('a write that its answer says did nothing is not told of', async () => {
   assert.equal(lines.length, 1)
 })
 
-test('an object is named as Kubernetes names it in its own audit log', () => {
+test('an objectRef has the form that Kubernetes uses in its own audit log', () => {
   const metadata = { namespace: 'default', name: 'kubernetes', uid: 'u', resourceVersion: '7' }
   assert.deepEqual(objectRefOf(endpoints, { metadata }), { resource: 'endpoints', apiVersion: 'v1', ...metadata })
   assert.deepEqual(objectRefOf(endpointSlices, { metadata }), {
@@ -101,7 +101,7 @@ for (const [name, error, isLost] of [
   ['one that is there already', new KubeError('AlreadyExists', ''), false],
   ['a mistake in the program', new TypeError(''), false],
 ] as const) {
-  test(`${name} leaves it ${isLost ? 'open whether the write was done' : 'clear that nothing was written'}`, async () => {
+  test(`outcome of a write after ${name}: ${isLost ? 'open whether the write was done' : 'clear that nothing was written'}`, async () => {
     const lost: unknown[] = []
     const write = (): Promise<never> => Promise.reject(error)
     await assert.rejects(
@@ -112,7 +112,7 @@ for (const [name, error, isLost] of [
   })
 }
 
-test('whoever gives up a write that is under way does not know what becomes of it; before it was sent, nothing does', async () => {
+test('a write that is aborted under way has an unknown outcome; one that is aborted before it was sent does not', async () => {
   const lost: unknown[] = []
   const stop = new AbortController()
   const write = (): Promise<never> => {

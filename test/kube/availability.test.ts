@@ -20,7 +20,7 @@ function setUp() {
   return { time, logger, availability, told, unsubscribe, said }
 }
 
-test('an outage of many sources is said once at its begin and once at its end, with its length and first reason', async () => {
+test('an outage of many sources is logged once at its begin and once at its end, with its duration and first reason', async () => {
   const { time, logger, availability, told, said } = setUp()
   const sources = ['a', 'b', 'c', 'd', 'e', 'f']
   for (const source of sources) availability.failed(source, unreachable)
@@ -37,7 +37,7 @@ test('an outage of many sources is said once at its begin and once at its end, w
   assert.deepEqual(told, [false, true])
 })
 
-test('a server that answers every other request is one outage in the log, and those who ask hear each change', async () => {
+test('a server that answers every other request is logged as one outage, and subscribers receive each change', async () => {
   const { time, availability, told, said } = setUp()
   for (let i = 0; i < 20; i++) {
     availability.failed('a', unreachable)
@@ -55,7 +55,7 @@ test('a server that answers every other request is one outage in the log, and th
   assert.deepEqual(said().slice(2), [['warn', 'lost the API server']])
 })
 
-test('a loss right after a recovery is said once it has lasted for five seconds, and its length is its own', async () => {
+test('a loss right after a recovery is logged only after five seconds, with its own duration at the end', async () => {
   const { time, logger, availability, said } = setUp()
   availability.failed('a', unreachable)
   availability.succeeded('a')
@@ -72,7 +72,7 @@ test('a loss right after a recovery is said once it has lasted for five seconds,
   assert.equal(logger.lines.at(-1)?.fields.durationMs, 10_000)
 })
 
-test('the server is not back before the last source is served', () => {
+test('the server is not available again before the last failing source has succeeded', () => {
   const { availability } = setUp()
   availability.failed('a', unreachable)
   availability.failed('b', unreachable)
@@ -82,7 +82,7 @@ test('the server is not back before the last source is served', () => {
   assert.equal(availability.available, true)
 })
 
-test('a refusal is no outage: it is said once per source until that source succeeds', async () => {
+test('a refusal is no outage: it is logged once per source until that source succeeds', async () => {
   const { time, availability, told, said } = setUp()
   const refusedForSeconds = async (...sources: readonly string[]) => {
     for (let i = 0; i < 4; i++) {
@@ -103,7 +103,7 @@ test('a refusal is no outage: it is said once per source until that source succe
   assert.deepEqual(told, [])
 })
 
-test('what a server forbids for a moment after its start, until it has read its rules, is known and not said', async () => {
+test('a refusal of less than two seconds, as after the start of a server, is known but not logged', async () => {
   const { time, availability, said } = setUp()
   for (const source of ['a', 'b', 'c']) availability.failed(source, forbidden)
   assert.equal(availability.refusalOf('b'), 'services is forbidden')
@@ -120,7 +120,7 @@ test('the reason of a refusal is that of the last answer', () => {
   assert.equal(availability.refusalOf('a'), 'provided IP is already allocated')
 })
 
-test('credentials that are not accepted are left to who holds them to say; what their successors may not do is said', async () => {
+test('Unauthorized is not logged by each source, but a Forbidden that follows it is', async () => {
   const { time, availability, said } = setUp()
   const fail = async (error: KubeError) => {
     for (let i = 0; i < 4; i++) {
@@ -135,7 +135,7 @@ test('credentials that are not accepted are left to who holds them to say; what 
   assert.deepEqual([availability.refusalOf('b'), said().length], ['services is forbidden', 3])
 })
 
-test('a refusal that may pass is said only when it has not passed for five seconds', async () => {
+test('a refusal that may pass is logged only if it has lasted for five seconds', async () => {
   for (const code of ['NotFound', 'Invalid'] as const) {
     const { time, availability, said } = setUp()
     const error = new KubeError(code, 'not now')
@@ -150,7 +150,7 @@ test('a refusal that may pass is said only when it has not passed for five secon
   }
 })
 
-test('what is not done for a reason of our own is no outage, and said when it lasts', async () => {
+test('a request that the client itself refuses is no outage; it is logged if that continues', async () => {
   const { time, availability, said } = setUp()
   const error = Object.assign(new Error('no live masters'), { code: 'NoLiveMasters' })
   for (let round = 0; round < 100; round++) {
@@ -163,7 +163,7 @@ test('what is not done for a reason of our own is no outage, and said when it la
   assert.deepEqual(said().at(-1), ['info', 'operation succeeded after earlier failures'])
 })
 
-test('an outage that nobody is left to see the end of ends without a word', () => {
+test('an outage whose only source is removed ends without a log line', () => {
   const { availability, told, said } = setUp()
   availability.failed('a', unreachable)
   availability.forget('a')
@@ -172,7 +172,7 @@ test('an outage that nobody is left to see the end of ends without a word', () =
   assert.deepEqual(said(), [['warn', 'lost the API server']])
 })
 
-test('a server that comes back and refuses while it reads its rules is neither back nor refusing', async () => {
+test('short refusals after an outage are not logged, and do not end the outage', async () => {
   const { time, availability, said } = setUp()
   availability.failed('a', unreachable)
   availability.failed('a', forbidden)
@@ -186,7 +186,7 @@ test('a server that comes back and refuses while it reads its rules is neither b
   ])
 })
 
-test('a refusal that lasts ends the outage and is said', async () => {
+test('a refusal that lasts ends the outage and is logged', async () => {
   const { time, availability, said } = setUp()
   availability.failed('a', unreachable)
   availability.failed('a', forbidden)
@@ -200,7 +200,7 @@ test('a refusal that lasts ends the outage and is said', async () => {
   ])
 })
 
-test('a refusal from before an outage is not said again after it, nor does it prolong it', async () => {
+test('a refusal from before an outage is not logged again after it, and does not prolong it', async () => {
   const { time, availability, said } = setUp()
   availability.failed('a', forbidden)
   await time.advance(2_000)
@@ -218,7 +218,7 @@ test('a refusal from before an outage is not said again after it, nor does it pr
   ])
 })
 
-test('a source that ends no longer counts, and who unsubscribed is told nothing', () => {
+test('a source that is removed no longer counts, and an ended subscription receives nothing', () => {
   const { availability, told, unsubscribe } = setUp()
   availability.failed('a', unreachable)
   unsubscribe()
@@ -227,7 +227,7 @@ test('a source that ends no longer counts, and who unsubscribed is told nothing'
   assert.deepEqual(told, [false])
 })
 
-test('a server that fails in one request and refuses in the next has lost lines only: the refusals count when they outlast the outage', async () => {
+test('refusals during an outage of another source are logged only if they outlast it by five seconds', async () => {
   const { time, availability, said } = setUp()
   availability.failed('a', unreachable)
   for (let second = 0; second < 60; second++) {
@@ -249,7 +249,7 @@ test('a server that fails in one request and refuses in the next has lost lines 
   assert.deepEqual(said().slice(2), [['warn', 'the API server refuses a request']])
 })
 
-test('a source that fails for ever does not hide for ever what is refused to others', async () => {
+test('an endless failure of one source hides the refusals of others for at most five minutes', async () => {
   const { time, availability, said } = setUp()
   availability.failed('a', unreachable)
   availability.failed('b', forbidden)
@@ -261,7 +261,7 @@ test('a source that fails for ever does not hide for ever what is refused to oth
   ])
 })
 
-test('what an outage of the server explains is counted in the line that ends it', async () => {
+test('the symptoms of an outage are counted in the log line that ends it', async () => {
   const { time, logger, availability } = setUp()
   const symptom = availability.outages.symptom()
   availability.failed('a', unreachable)
@@ -279,7 +279,7 @@ test('what an outage of the server explains is counted in the line that ends it'
   })
 })
 
-test('a watch that breaks is no outage, but one that begins with it lasts until the watch is open again', () => {
+test('a broken watch is no outage, but an outage that begins meanwhile lasts until the watch is open again', () => {
   const { availability, told, said } = setUp()
   availability.interrupted('watch')
   assert.deepEqual([availability.available, said()], [true, []])
@@ -296,7 +296,7 @@ test('a watch that breaks is no outage, but one that begins with it lasts until 
   ])
 })
 
-test('a server that has never answered was not lost, and a refusal is an answer', () => {
+test('a server that has never answered is logged as not reachable rather than lost; a refusal is an answer', () => {
   for (const answered of [false, true]) {
     const time = new VirtualClock()
     const logger = memoryLogger()
@@ -310,7 +310,7 @@ test('a server that has never answered was not lost, and a refusal is an answer'
   }
 })
 
-test('the first line about a missing right says where the rights are', async () => {
+test('the first log line about a missing right names the directory with the required rights', async () => {
   const { time, logger, availability } = setUp()
   for (let round = 0; round < 2; round++) {
     for (const source of ['a', 'b']) availability.failed(source, forbidden)
@@ -320,7 +320,7 @@ test('the first line about a missing right says where the rights are', async () 
   assert.deepEqual(hints, ['the rights that are needed are in config/kustomize/rbac', undefined])
 })
 
-test('an outage whose last failing source ends after the server has answered another one is logged as over', () => {
+test('an outage whose last failing source is removed after another one has succeeded is logged as over', () => {
   const { availability, said } = setUp()
   availability.failed('a', unreachable)
   availability.failed('b', unreachable)
@@ -333,7 +333,7 @@ test('an outage whose last failing source ends after the server has answered ano
   ])
 })
 
-test('an outage whose last failing source ends before the server has answered is logged as over when one of its sources succeeds, once', () => {
+test('an outage whose failing source is removed before any success is logged as over once, when one of its sources succeeds', () => {
   const { availability, told, said } = setUp()
   availability.failed('a', unreachable)
   availability.forget('a')

@@ -58,7 +58,7 @@ test('reading a file: fields of a user and of a cluster are lost', async (t) => 
   assert.equal(config.getCurrentUser()?.exec.command, './plugin')
 })
 
-test('reading a file: a mistake in an unused entry refuses it, or makes that entry disappear', () => {
+test('reading a file: a mistake in an unused entry makes the file invalid, or removes that entry', () => {
   const text = kubeconfig('token: t').replace('clusters: [', 'clusters: [{ name: other }, ')
   assert.throws(() => loaded(text), /^Error: clusters\[0\].cluster is missing$/)
   const filtering = new KubeConfig()
@@ -66,7 +66,7 @@ test('reading a file: a mistake in an unused entry refuses it, or makes that ent
   assert.equal(filtering.getCluster('other'), null)
 })
 
-test('reading a file: mistakes quote the text, or are none', () => {
+test('reading a file: the error for a mistake quotes the text, and other mistakes are accepted', () => {
   assert.throws(() => loaded('token: hunter2: b'), /hunter2/)
   assert.equal(loaded(kubeconfig('token: 1234')).getCurrentUser()?.token, 1234)
   assert.equal(loaded('kind: Pod').getCurrentCluster(), null)
@@ -80,27 +80,27 @@ test('merging: a file that names an entry of another file is refused, and so is 
   assert.throws(() => new KubeConfig().loadFromDefault(), /ENOENT/)
 })
 
-test('TLS: without a user the authority is not used, and the environment decides whether certificates count', async () => {
+test('TLS: without a user the authority is ignored, and certificate verification is left to the environment', async () => {
   const cluster = `server: "${server}", certificate-authority: "${certificateFile('ca.crt')}"`
   const anonymous = loaded(kubeconfig('', cluster).replace(', user: u }', ' }'))
   assert.equal((await sent(anonymous)).ca, undefined)
   assert.equal((await sent(loaded(kubeconfig('token: t', cluster)))).rejectUnauthorized, undefined)
 })
 
-test('TLS: the halves of two key pairs are used together', async () => {
+test('TLS: a client certificate is accepted with the key of another one', async () => {
   const files = `client-certificate: "${certificateFile('client-1.crt')}", client-key: "${certificateFile('client-2.key')}"`
   const { cert, key } = await sent(loaded(kubeconfig(files)))
   assert.deepEqual([cert, key].map(String), [certificate('client-1.crt'), certificate('client-2.key')])
 })
 
-test('a server without TLS gets the credentials, or cannot be used', async () => {
+test('a server without TLS receives the credentials with insecure-skip-tls-verify, and cannot be used otherwise', async () => {
   const plain = 'server: "http://192.0.2.1"'
   await assert.rejects(sent(loaded(kubeconfig('token: t', plain))), /HTTP protocol is not allowed/)
   const { headers } = await sent(loaded(kubeconfig('token: t', `${plain}, insecure-skip-tls-verify: true`)))
   assert.equal(headers?.Authorization, 'Bearer t')
 })
 
-test('connections: each request has its own, and the proxy of the environment is not used', async (t) => {
+test('connections: each request has its own dispatcher, and the proxy of the environment is not used', async (t) => {
   setEnvironment(t, { HTTPS_PROXY: 'http://proxy:3128' })
   const config = loaded(kubeconfig('token: t', `server: "${server}", tls-server-name: cluster.test`))
   const dispatchers = new Set<unknown>()
@@ -114,7 +114,7 @@ test('connections: each request has its own, and the proxy of the environment is
   assert.equal(config.createDispatcherOptions(config.getCurrentCluster(), {}).type, 'none')
 })
 
-test('in a Pod: nothing is checked, nothing is trimmed, and TLS depends on the port', async (t) => {
+test('in a Pod: the environment variables are not checked, and TLS depends on the port', async (t) => {
   const root = await tempDir(t)
   setEnvironment(t, { KUBERNETES_SERVICE_HOST: undefined, KUBERNETES_SERVICE_PORT: undefined })
   const config = new KubeConfig()
@@ -125,7 +125,7 @@ test('in a Pod: nothing is checked, nothing is trimmed, and TLS depends on the p
   assert.equal(config.getCurrentCluster()?.server, 'http://192.0.2.1:8080')
 })
 
-test('token files: the token keeps its line end, and a newer one is not read after a 401', async (t) => {
+test('token files: the token keeps its line end, and a newer token is not read at once', async (t) => {
   const tokenFile = join(await tempDir(t), 'token')
   await writeFile(tokenFile, 'one\n')
   const config = loaded(kubeconfig(`auth-provider: { name: tokenFile, config: { tokenFile: "${tokenFile}" } }`))
@@ -134,7 +134,7 @@ test('token files: the token keeps its line end, and a newer one is not read aft
   assert.equal((await sent(config)).headers?.Authorization, 'Bearer one\n')
 })
 
-test('exec plugins: no protocol, no time limit, and one process for each request that waits', async (t) => {
+test('exec plugins: no check of kind or apiVersion, no time limit, and one process for each waiting request', async (t) => {
   const log = join(await tempDir(t), 'log')
   // It checks neither kind nor apiVersion, and does not set KUBERNETES_EXEC_INFO.
   const config = loaded(kubeconfig(shell(`echo run >>${log}; echo '{"status":{"token":"<'$KUBERNETES_EXEC_INFO'>"}}'`)))
@@ -147,7 +147,7 @@ test('exec plugins: no protocol, no time limit, and one process for each request
   await hanging
 })
 
-test('exec plugins: a token is renewed only when it has ended, while the request waits', async (t) => {
+test('exec plugins: a token is renewed only after it has expired, while the request waits', async (t) => {
   const log = join(await tempDir(t), 'log')
   const endsMs = Date.now() + 600_000
   const credential = `'{"status":{"expirationTimestamp":"${new Date(endsMs).toISOString()}","token":"'$(wc -l <${log})'"}}'`
@@ -168,7 +168,7 @@ test('exec plugins: a failure quotes the whole standard error', async () => {
   await assert.rejects(sent(failing), /hunter2/)
 })
 
-test('auth-provider gcp: a shell blocks the process', async () => {
+test('auth-provider gcp: its command blocks the process', async () => {
   const config = loaded(
     kubeconfig('auth-provider: { name: gcp, config: { cmd-path: sh, cmd-args: "-c \'sleep 0.3; exit 1\'" } }'),
   )
@@ -178,7 +178,7 @@ test('auth-provider gcp: a shell blocks the process', async () => {
   await failed
 })
 
-test('auth-provider oidc: no token is ever renewed', async (t) => {
+test('auth-provider oidc: an expired token is not renewed, and the issuer receives no request', async (t) => {
   const issuer = await startServer(t, (_, response) => response.end('{}'), { tls: serverTls('loopback') })
   const ended = ['e30', Buffer.from('{"exp":1}').toString('base64url'), 'c2ln'].join('.')
   const ca = Buffer.from(certificate('ca.crt')).toString('base64')

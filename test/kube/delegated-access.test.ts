@@ -77,7 +77,7 @@ test('a hundred scrapes a second cost at most a review a minute while nothing ch
   assert.ok(reviews.length <= 10, `${reviews.length} reviews in ten minutes`)
 })
 
-test('rights that are given or taken away count once what is remembered is too old', async () => {
+test('granted and withdrawn rights take effect when the cached answers have expired', async () => {
   const { state, judge, scrape, run } = setUp()
   assert.equal(await run(() => judge('bob')), 403)
   state.allowed = new Set(['bob'])
@@ -90,13 +90,13 @@ test('rights that are given or taken away count once what is remembered is too o
   assert.equal(await run(() => judge('bob')), 401)
 })
 
-test('whom one authorizer denies is refused, although another allows it', async () => {
+test('a user whom one authorizer denies is refused, even if another authorizer allows it', async () => {
   const { state, judge, run } = setUp()
   state.denied.add('alice')
   assert.equal(await run(() => judge('alice')), 403)
 })
 
-test('made-up tokens do not make a review each, and who is known is not kept out by them', async () => {
+test('made-up tokens do not cause a review each, and do not lock out a known user', async () => {
   const { reviews, judge, scrape, run } = setUp()
   await run(() => judge('alice'))
   const answers = new Set<number>()
@@ -115,7 +115,7 @@ test('made-up tokens do not make a review each, and who is known is not kept out
   assert.ok(reviews.length < 20 + 600 * 5 + 20, `${reviews.length} reviews in ten minutes`)
 })
 
-test('an API server that is away lets in only those whom it has just allowed, and is one line', async () => {
+test('while the API server is away only a recently allowed user has access; loss and return are logged once each', async () => {
   const { state, logger, judge, run } = setUp()
   assert.equal(await run(() => judge('alice')), 200)
   state.isAway = true
@@ -130,7 +130,7 @@ test('an API server that is away lets in only those whom it has just allowed, an
   )
 })
 
-test('what a caller may do is remembered for no other user or groups, and for no other verb or path', async () => {
+test('a cached answer does not apply to another user, other groups, another verb or another path', async () => {
   const { access, specs, run } = setUp()
   const [user, groups] = ['alice', ['admins']]
   const asked = [
@@ -156,7 +156,7 @@ test('what a caller may do is remembered for no other user or groups, and for no
   )
 })
 
-test('a user is authorized with all that the TokenReview says, and one without a name is none', async () => {
+test('a user is authorized with all fields of the TokenReview, and a user without a name is refused', async () => {
   const { state, specs, judge, run } = setUp()
   state.more = { uid: '7', extra: { scopes: ['a', 'b'] } }
   assert.equal(await run(() => judge('alice')), 200)
@@ -169,7 +169,7 @@ test('a user is authorized with all that the TokenReview says, and one without a
   }
 })
 
-test('the latest thousand answers are remembered', async () => {
+test('the latest thousand answers are cached', async () => {
   const { clock, access, reviews, run } = setUp()
   const certificate = { user: 'alice', groups: [] }
   const ask = (number: number) =>
@@ -184,7 +184,7 @@ test('the latest thousand answers are remembered', async () => {
   })
 })
 
-test('where tokens are not accepted nobody is asked about them, and a client certificate counts', async () => {
+test('if tokens are not accepted, a token is not reviewed, and a client certificate counts', async () => {
   const { access, reviews, judge, run } = setUp({ tokens: false })
   assert.deepEqual([await run(() => judge('alice')), reviews.length], [401, 0])
   const certificate = { user: 'alice', groups: [] }

@@ -36,7 +36,7 @@ async function refused(code: KubeErrorCode, call: Promise<unknown>, ...words: Re
 const json = { 'content-type': 'application/json' }
 const ref = { namespace: 'default', name: 'kubernetes' }
 
-test('an answer without end is read up to the limit of its kind, in memory that stays flat, and its connection closed', async (t) => {
+test('an endless answer is read up to the limit of its kind, in bounded memory, and its connection is closed', async (t) => {
   const piece = Buffer.alloc(64 * 1024, ' ')
   let status = 200
   const { server, api, transport } = await setUp(t, (_, response) => {
@@ -67,7 +67,7 @@ test('an answer without end is read up to the limit of its kind, in memory that 
   assert.ok(highest - before < 150 * 1024 * 1024, `${Math.round((highest - before) / 1024 / 1024)} MiB`)
 })
 
-test('an answer that says that it is too long is not read at all', async (t) => {
+test('an answer with a content-length over the limit is refused, and its connection is closed', async (t) => {
   const { server, api } = await setUp(t, (_, response) => {
     response.writeHead(200, { ...json, 'content-length': '1099511627776' }).write('{')
   })
@@ -75,7 +75,7 @@ test('an answer that says that it is too long is not read at all', async (t) => 
   await eventually('the connection closes', () => server.open() === 0)
 })
 
-test('a list that is asked for at once may be longer than a page', async (t) => {
+test('a list that is requested as a whole may be longer than a page', async (t) => {
   const items = Array.from({ length: 9 }, () => ({ data: 'x'.repeat(1024 * 1024) }))
   const { api } = await setUp(t, (_, response) => {
     response.writeHead(200, json).end(JSON.stringify({ metadata: { resourceVersion: '1' }, items }))
@@ -84,7 +84,7 @@ test('a list that is asked for at once may be longer than a page', async (t) => 
   await refused('TooLarge', api.list(services, { limit: 500 }))
 })
 
-test('bytes that come one by one cost no more than their number', async (t) => {
+test('an endless answer in chunks of one byte is refused without excessive memory', async (t) => {
   const one = '1\r\nx\r\n'.repeat(20_000)
   const { transport } = await setUp(t, ({ socket }) => {
     socket.write('HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n')
@@ -97,7 +97,7 @@ test('bytes that come one by one cost no more than their number', async (t) => {
   assert.ok(grown < 150 * 1024 * 1024, `${Math.round(grown / 1024 / 1024)} MiB`)
 })
 
-test('compression that was not asked for is refused, in answers and in watches', async (t) => {
+test('compression that the client did not request is refused, in answers and in watches', async (t) => {
   const bomb = gzipSync(Buffer.alloc(32 * 1024 * 1024, ' '))
   const { api } = await setUp(t, (_, response) => {
     response.writeHead(200, { ...json, 'content-encoding': 'gzip' }).end(bomb)
@@ -107,7 +107,7 @@ test('compression that was not asked for is refused, in answers and in watches',
   await refused('BadResponse', watching.next(), /is compressed/)
 })
 
-test('JSON that is nested without end is refused, brackets in strings do not count', async (t) => {
+test('JSON nested more than 500 levels deep is refused; brackets in strings do not count', async (t) => {
   let body = ''
   const { api } = await setUp(t, (_, response) => {
     response.writeHead(200, json).end(body)
@@ -121,7 +121,7 @@ test('JSON that is nested without end is refused, brackets in strings do not cou
   assert.equal((await api.get(services, ref)).metadata?.name, 'kubernetes')
 })
 
-test('a redirect is an answer: nothing is sent elsewhere', async (t) => {
+test('a redirect is not followed: nothing is sent to the other server', async (t) => {
   const other = await startServer(t, (_, response) => void response.end())
   for (const status of [301, 302, 307, 308]) {
     const { server, api, transport } = await setUp(t, (_, response) => {
@@ -136,7 +136,7 @@ test('a redirect is an answer: nothing is sent elsewhere', async (t) => {
   assert.deepEqual(other.asked, [])
 })
 
-test('headers without end are refused', async (t) => {
+test('endless headers are refused, and the connection is closed', async (t) => {
   const { server, api } = await setUp(t, ({ socket }) => {
     socket.write('HTTP/1.1 200 OK\r\n')
     endlessly(socket, `x-more: ${'x'.repeat(1000)}\r\n`)
@@ -145,7 +145,7 @@ test('headers without end are refused', async (t) => {
   await eventually('the connection closes', () => server.open() === 0)
 })
 
-test('of answers that are longer than a MiB two are read at a time, and short ones do not wait for them', async (t) => {
+test('at most two answers of more than one MiB are read at a time, and short answers do not wait for them', async (t) => {
   const stalled: ServerResponse[] = []
   const long = ' '.repeat(2 * 1024 * 1024)
   const empty = '{"metadata":{"resourceVersion":"1"},"items":[]}'

@@ -24,7 +24,7 @@ const answers: readonly (readonly [httpStatus: number, reason: string | undefine
   [504, undefined, 'ServerError'],
 ]
 
-test('the code of an answer comes from its HTTP status, and of a 409 from its reason too', () => {
+test('the HTTP status of an answer determines the error code; for a 409 the reason does too', () => {
   for (const [httpStatus, reason, code] of answers) assert.equal(codeOf(httpStatus, reason), code, `${httpStatus}`)
 })
 
@@ -47,13 +47,13 @@ const natures: Readonly<Record<KubeErrorCode, FailureNature>> = {
   TooLarge: 'away',
 }
 
-test('each code says what the failure means for its caller', () => {
+test('each error code has its failure nature: conflict, passing, lasting or away', () => {
   for (const [code, nature] of Object.entries(natures)) {
     assert.equal(new KubeError(code as KubeErrorCode, 'x').nature, nature, code)
   }
 })
 
-test('an error without details has none, and keeps those that it is given', () => {
+test('a KubeError has exactly the details that it is constructed with', () => {
   const bare = new KubeError('Timeout', 'no answer')
   assert.deepEqual(
     [bare.name, bare.message, bare.httpStatus, bare.status, bare.retryAfterMs],
@@ -66,7 +66,7 @@ test('an error without details has none, and keeps those that it is given', () =
   assert.deepEqual([full.httpStatus, full.status, full.retryAfterMs, full.cause], [429, status, 0, cause])
 })
 
-test('an error is recognized by any of the codes, or by none that is asked for', () => {
+test('isKubeError recognizes an error by any of the given codes, or any KubeError if no code is given', () => {
   const error = new KubeError('Conflict', 'changed')
   assert.equal(isKubeError(error), true)
   assert.equal(isKubeError(error, 'NotFound', 'Conflict'), true)
@@ -77,7 +77,7 @@ test('an error is recognized by any of the codes, or by none that is asked for',
   }
 })
 
-test('what is not found is undefined, and every other failure stays one', async () => {
+test('ifFound turns NotFound into undefined, and rejects with any other error', async () => {
   assert.equal(await ifFound(Promise.resolve(5)), 5)
   assert.equal(await ifFound(Promise.reject(new KubeError('NotFound', 'gone'))), undefined)
   for (const error of [new KubeError('Expired', 'old'), new Error('NotFound')]) {

@@ -59,7 +59,7 @@ function startBesideServer(t: TestContext) {
   return { time, api, logger, recorder, stop }
 }
 
-test('an event is written as an Event of events.k8s.io/v1 in the namespace of what it regards', async (t) => {
+test('an event is written as an Event of events.k8s.io/v1 in the namespace of the object that it regards', async (t) => {
   const { api, time, recorder, written, stop } = start(t)
   recorder.record(happened)
   await time.advance(0)
@@ -83,7 +83,7 @@ test('an event is written as an Event of events.k8s.io/v1 in the namespace of wh
   await stop()
 })
 
-test('an event whose namespace does not exist yet is written when it does, and given up when it never does', async (t) => {
+test('an event is written once its namespace exists, and dropped if the namespace is never created', async (t) => {
   for (const isMade of [true, false]) {
     const { time, api, logger, recorder, stop } = startBesideServer(t)
     recorder.record(happened)
@@ -96,7 +96,7 @@ test('an event whose namespace does not exist yet is written when it does, and g
   }
 })
 
-test('events of what has no namespace are written to default', async (t) => {
+test('an event about an object without a namespace is written to default', async (t) => {
   const { time, recorder, written, stop } = start(t)
   recorder.record({ ...happened, regarding: referenceTo({ kind: 'ServiceCIDR', metadata: { name: 'kubernetes' } }) })
   await time.advance(0)
@@ -105,7 +105,7 @@ test('events of what has no namespace are written to default', async (t) => {
   await stop()
 })
 
-test('a note is cut to 1,024 bytes between characters, and a name so that the suffix fits', async (t) => {
+test('a note is cut to 1,024 bytes between characters, and a name is cut so that the suffix fits', async (t) => {
   const { time, recorder, written, stop } = start(t)
   recorder.record({ ...happened, note: `${'x'.repeat(1022)}€uro`, regarding: { ...regarding, name: 'n'.repeat(253) } })
   await time.advance(0)
@@ -114,7 +114,7 @@ test('a note is cut to 1,024 bytes between characters, and a name so that the su
   await stop()
 })
 
-test('an event about an object whose name is no name for an Event gets a name of its own', async (t) => {
+test('an event about an object whose name is invalid for an Event gets a UUID as its name', async (t) => {
   const { time, api, recorder, stop } = startBesideServer(t)
   await api.create(namespaces, { metadata: { name: 'default' } })
   for (const name of ['fd00::1', 'Upper', '']) {
@@ -128,7 +128,7 @@ test('an event about an object whose name is no name for an Event gets a name of
   await stop()
 })
 
-test('a repetition is counted: the second is written at once, the rest when the series ends', async (t) => {
+test('repetitions are counted: the second is written at once, the others when the series ends', async (t) => {
   const { time, recorder, written, stop } = start(t)
   recorder.record(happened)
   await time.advance(1_000)
@@ -161,7 +161,7 @@ test('a series that does not end is written every half hour', async (t) => {
   await stop()
 })
 
-test('what differs in any part, or comes after six quiet minutes, is an event of its own', async (t) => {
+test('an event that differs in any part, or repeats after six quiet minutes, becomes an Event of its own', async (t) => {
   const { time, recorder, written, stop } = start(t)
   recorder.record(happened)
   recorder.record({ ...happened, note: 'otherwise' })
@@ -179,7 +179,7 @@ test('what differs in any part, or comes after six quiet minutes, is an event of
   await stop()
 })
 
-test('what a series had counted when the next one begins is written too', async (t) => {
+test('the count of a series is written when the next series begins', async (t) => {
   const { time, recorder, written, stop } = start(t)
   await time.advance(minute)
   for (let i = 1; i <= 3; i++) {
@@ -201,7 +201,7 @@ test('what a series had counted when the next one begins is written too', async 
   )
 })
 
-test('an event is named after the moment at which it happened, to the millisecond', async (t) => {
+test('the name of an Event contains the time of the event to the millisecond', async (t) => {
   const { time, recorder, written, stop } = start(t)
   for (let i = 0; i < 20; i++) recorder.record({ ...happened, note: String(i) })
   await time.advance(0)
@@ -213,7 +213,7 @@ test('an event is named after the moment at which it happened, to the millisecon
   await stop()
 })
 
-test('of more events than are remembered the oldest is forgotten, and only that', async (t) => {
+test('if more events occur than are remembered, the oldest is forgotten, and no other', async (t) => {
   const { time, recorder, written, stop } = start(t)
   const about = (uid: number) => recorder.record({ ...happened, regarding: { ...regarding, uid: String(uid) } })
   for (let uid = 0; uid <= 4_096; uid++) {
@@ -234,7 +234,7 @@ test('of more events than are remembered the oldest is forgotten, and only that'
   await stop()
 })
 
-test('one object causes 25 new events at once and then one in five minutes; others are not concerned', async (t) => {
+test('one object causes 25 new Events at once and then one every five minutes; other objects are not limited', async (t) => {
   const { time, logger, recorder, written, stop } = start(t)
   for (let i = 0; i < 40; i++) recorder.record({ ...happened, note: String(i) })
   recorder.record({ ...happened, regarding: { ...regarding, uid: 'other' } })
@@ -249,7 +249,7 @@ test('one object causes 25 new events at once and then one in five minutes; othe
   await stop()
 })
 
-test('while the server is away events wait, in their order and at most 1,000 of 100,000', async (t) => {
+test('while the server is away at most 1,000 events are queued, and they are written in order afterwards', async (t) => {
   const { api, time, recorder, written, refuse, stop } = start(t)
   refuse('Unreachable')
   for (let i = 0; i < 100_000; i++) recorder.record({ ...happened, regarding: { ...regarding, name: `s${i}` } })
@@ -271,7 +271,7 @@ test('while the server is away events wait, in their order and at most 1,000 of 
 })
 
 for (const code of ['Unreachable', 'TooManyRequests', 'Unauthorized', 'NoCredentials'] as const) {
-  test(`what happens while the answer is ${code}, for minutes, is created as a series after that`, async (t) => {
+  test(`repetitions during five minutes of ${code} are created as one series afterwards`, async (t) => {
     const { api, time, recorder, written, refuse, stop } = start(t)
     refuse(code)
     for (let i = 0; i < 5; i++) recorder.record(happened)
@@ -285,7 +285,7 @@ for (const code of ['Unreachable', 'TooManyRequests', 'Unauthorized', 'NoCredent
 }
 
 for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) {
-  test(`an event refused with ${code} is dropped, and the next is written`, async (t) => {
+  test(`an event refused with ${code} is dropped, and does not block the next one`, async (t) => {
     const { api, time, logger, recorder, refuse, stop } = start(t)
     refuse(code)
     recorder.record(happened)
@@ -303,7 +303,7 @@ for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) 
   })
 }
 
-test('an event at which the server fails again and again is given up after 12 tries', async (t) => {
+test('an event is dropped after 12 attempts that end with a ServerError', async (t) => {
   const { api, time, recorder, refuse, stop } = start(t)
   refuse('ServerError')
   recorder.record(happened)
@@ -313,7 +313,7 @@ test('an event at which the server fails again and again is given up after 12 tr
   await stop()
 })
 
-test('a creation whose answer was lost is not made twice', async (t) => {
+test('an Event is not created twice if the answer to its creation was lost', async (t) => {
   const { api, time, recorder, written, stop } = start(t)
   let attempts = 0
   api.answer = ({ call }) => {
@@ -331,7 +331,7 @@ test('a creation whose answer was lost is not made twice', async (t) => {
   await stop()
 })
 
-test('a series whose object is gone is made anew', async (t) => {
+test('a series whose Event is gone is created again', async (t) => {
   const { api, time, recorder, written, stop } = start(t)
   recorder.record(happened)
   await time.advance(0)
@@ -347,7 +347,7 @@ test('a series whose object is gone is made anew', async (t) => {
   await stop()
 })
 
-test('at the end what is queued or counted is written, for a second at most', async (t) => {
+test('at the end queued events and the counts of series are written', async (t) => {
   const { time, recorder, written, stop } = start(t)
   for (let i = 0; i < 3; i++) {
     recorder.record(happened)
@@ -366,7 +366,7 @@ test('at the end what is queued or counted is written, for a second at most', as
   )
 })
 
-test('a server that hangs does not hold up the end', async (t) => {
+test('a server that hangs delays the end of the recorder by only one second', async (t) => {
   const { api, time, recorder, controller, run } = start(t)
   api.answer = ({ signal }) =>
     new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }))
@@ -384,7 +384,7 @@ test('a server that hangs does not hold up the end', async (t) => {
   await watched
 })
 
-test('the embedded API server takes events and their series', async (t) => {
+test('the embedded API server accepts Events and their series', async (t) => {
   const { time, api, recorder, stop } = startBesideServer(t)
   await api.create(namespaces, { metadata: { name: 'ns' } })
   for (let i = 0; i < 3; i++) {

@@ -68,7 +68,7 @@ async function followed(get?: (api: KubeApi) => KubeApi['get']) {
   return { time, api, object, watch, write, now, missed, end, told, logger, stop, changes: () => changes }
 }
 
-test('the watch follows the object, and a live read that finds nothing else changes nothing', async () => {
+test('the watch follows the object, and a live read with the same result changes nothing', async () => {
   const { time, object, write, now, stop, changes, end, missed, watch, api } = await followed()
   assert.equal(object.hasSynced, true)
   assert.equal(watch.selector, 'metadata.name=one', 'which needs no rights to the whole namespace')
@@ -87,7 +87,7 @@ test('the watch follows the object, and a live read that finds nothing else chan
   await end()
 })
 
-test('a change that the watch lost is found by a live read, and two seconds later the watch is restarted', async () => {
+test('a live read finds a change that the watch lost, and two seconds later the watch is restarted', async () => {
   const { time, object, write, now, stop, changes, end, missed, watch, logger } = await followed()
   watch.lost = true
   await write('2')
@@ -114,7 +114,7 @@ test('a change that the watch lost is found by a live read, and two seconds late
   await end()
 })
 
-test('a lost deletion is found too, and so is an object of the same name that was made anew', async () => {
+test('a live read finds a lost deletion, and a recreated object of the same name', async () => {
   const { time, api, object, stop, end, watch, missed, now } = await followed()
   watch.lost = true
   await api.delete(configMaps, ref, {})
@@ -130,7 +130,7 @@ test('a lost deletion is found too, and so is an object of the same name that wa
   await end()
 })
 
-test('an object that a live read found before the watch did is gone when the watch says so', async () => {
+test('an object that a live read found before the watch is gone when the watch reports its deletion', async () => {
   const { time, api, object, stop, end, watch, now } = await followed()
   await api.delete(configMaps, ref, {})
   await time.advance(100)
@@ -149,7 +149,7 @@ test('an object that a live read found before the watch did is gone when the wat
   await end()
 })
 
-test('an object of which the watch lost both the creation and the deletion is gone when a live read says so', async () => {
+test('an object whose creation and deletion the watch lost is gone when a live read does not find it', async () => {
   const { time, api, object, stop, end, watch, now, changes, missed } = await followed()
   await api.delete(configMaps, ref, {})
   await time.advance(100)
@@ -167,7 +167,7 @@ test('an object of which the watch lost both the creation and the deletion is go
   await end()
 })
 
-test('a watch that delivers the change within two seconds is not restarted, and counts again from then on', async () => {
+test('a watch that delivers the change within two seconds is not restarted, and its later events count', async () => {
   const { time, object, write, now, stop, end, missed, watch } = await followed()
   watch.lateMs = LATE_MS - 500
   await write('2')
@@ -182,7 +182,7 @@ test('a watch that delivers the change within two seconds is not restarted, and 
   await end()
 })
 
-test('an answer that is older than what the watch delivered meanwhile changes nothing', async () => {
+test('a live read that is older than an event of the watch meanwhile changes nothing', async () => {
   let delayMs = 0
   let clock: Parameters<typeof sleep>[0] | undefined
   const world = await followed((api) => async (resource, of, options) => {
@@ -205,7 +205,7 @@ test('an answer that is older than what the watch delivered meanwhile changes no
   await end()
 })
 
-test('an answer from before a deletion that the watch delivered meanwhile does not bring the object back', async () => {
+test('a live read from before a deletion that the watch delivered meanwhile does not restore the object', async () => {
   let clock: Parameters<typeof sleep>[0] | undefined
   const { time, api, object, stop, end, changes } = await followed((server) => async (resource, of, options) => {
     const found = await server.get(resource, of, options)
@@ -226,7 +226,7 @@ test('an answer from before a deletion that the watch delivered meanwhile does n
   await end()
 })
 
-test('a server that answers with an older state than the watch has delivered is not believed', async () => {
+test('a live read with an older state than an earlier event of the watch changes nothing', async () => {
   let old: unknown
   const { time, object, write, now, stop, end, missed, changes } = await followed(
     (api) => async (resource, of, options) => {
@@ -245,7 +245,7 @@ test('a server that answers with an older state than the watch has delivered is 
   await end()
 })
 
-test('a server that answers with an older state again, while the watch delivers nothing, has it: its store was restored', async () => {
+test('a second live read with an older state restarts a silent watch, because the store was restored', async () => {
   let isRestored = false
   const { time, object, write, now, stop, end, missed, watch } = await followed(
     (api) => async (resource, of, options) => {
@@ -264,7 +264,7 @@ test('a server that answers with an older state again, while the watch delivers 
   await end()
 })
 
-test('a read that fails changes nothing, is reported only if the server refuses it, and rejects if it is no failure of the server', async () => {
+test('a failed live read changes nothing, is reported only if refused, and rejects on a programming error', async () => {
   let failure: Error | undefined
   const { object, now, stop, end, told } = await followed((api) => async (resource, of, options) => {
     if (failure !== undefined) throw failure
@@ -284,7 +284,7 @@ test('a read that fails changes nothing, is reported only if the server refuses 
   await end()
 })
 
-test('a live read each second restarts the watch two seconds after the first that found the loss, and once', async () => {
+test('with a live read each second a loss restarts the watch once, two seconds after the first read that found it', async () => {
   const { time, object, write, stop, end, missed, watch, now } = await followed()
   watch.lost = true
   await write('2')
@@ -310,7 +310,7 @@ test('a live read each second restarts the watch two seconds after the first tha
   await end()
 })
 
-test('after the signal of its read a loss restarts nothing', async () => {
+test('a loss does not restart the watch after the signal of its live read is aborted', async () => {
   const { time, object, write, end, missed, watch, stop } = await followed()
   watch.lost = true
   await write('2')
@@ -325,7 +325,7 @@ test('after the signal of its read a loss restarts nothing', async () => {
   await end()
 })
 
-test('a second loss soon after a late event has its own two seconds, from the next read on', async () => {
+test('a second loss soon after a late event gets its own two seconds before the watch is restarted', async () => {
   const { time, object, write, end, missed, watch, stop } = await followed()
   watch.lateMs = 500
   await write('2')

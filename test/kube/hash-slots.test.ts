@@ -12,7 +12,7 @@ function idsOf(slots: HashSlots, hash: number): readonly number[] {
   return found.sort((a, b) => a - b)
 }
 
-test('after any additions and deletions the ids of each hash are found, and no others', () => {
+test('after any additions and deletions a search finds exactly the ids of each hash', () => {
   // Neighbours, one value that all tables of up to 1,024 slots mix up with another, and negative ones.
   const hash = fc.oneof(fc.integer({ min: 12, max: 19 }), fc.constantFrom(1024 + 15, -1, -(2 ** 31), 2 ** 31 - 1))
   const step = fc.record({ hash, id: fc.integer({ min: 0, max: 5 }), adds: fc.boolean() })
@@ -50,7 +50,7 @@ test('hundreds of ids with one hash, and with a neighbouring one, are all found 
   for (const id of ids) assert.deepEqual(idsOf(slots, id + 3_000), [id])
 })
 
-test('the first id that passes the test is found', () => {
+test('a search returns the first id that passes the test, or -1; renumber changes the ids that it finds', () => {
   const slots = new HashSlots()
   for (const id of [7, 8, 9]) slots.add(3, id)
   assert.equal(

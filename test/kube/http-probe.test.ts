@@ -37,7 +37,7 @@ function answered(answer: ServerAnswer): Extract<ServerAnswer, { type: 'answer' 
 
 const ok = (_request: IncomingMessage, response: ServerResponse): void => void response.end('[+]ping ok\n')
 
-test('a ready server with the right certificate has no fault, and its clock is that of this machine', async (t) => {
+test('an anonymous probe of a ready server with the right certificate reports no fault and no clock offset', async (t) => {
   const requests: string[] = []
   const { status, failing, certificate, clock } = answered(
     await probed(t, ({ method, url, headers }, response) => {
@@ -51,13 +51,13 @@ test('a ready server with the right certificate has no fault, and its clock is t
   assert.ok(clock !== undefined && Math.abs(clock.offsetMs) <= clock.toleranceMs + 50, JSON.stringify(clock))
 })
 
-test('any one of the names is enough', async (t) => {
+test('a certificate with any one of the expected names has no fault', async (t) => {
   for (const names of [['192.0.2.1'], ['10.96.0.1', 'kubernetes.default.svc']]) {
     assert.equal(answered(await probed(t, ok, { names })).certificate.fault, undefined)
   }
 })
 
-test('a certificate for another name, of another authority, self-signed or expired is a fault', async (t) => {
+test('a certificate for another name, of an unknown authority or expired is a fault; without a CA any authority is accepted', async (t) => {
   const other = new CertificateAuthority('other authority')
   for (const [settings, fault] of [
     [{ names: ['192.0.2.2', 'kubernetes.default'] }, 'is for another name'],
@@ -71,7 +71,7 @@ test('a certificate for another name, of another authority, self-signed or expir
   }
 })
 
-test('a server that is not ready says what fails; a refusal is an answer, and no redirect is followed', async (t) => {
+test('a probe lists the failing checks, accepts a refusal as an answer, and does not follow a redirect', async (t) => {
   const unready = answered(
     await probed(t, (_, response) => response.writeHead(500).end('[+]ping ok\n[-]etcd failed: reason withheld\n')),
   )
@@ -84,7 +84,7 @@ test('a server that is not ready says what fails; a refusal is an answer, and no
   }
 })
 
-test('the clock of a server that is ahead or behind is measured by its Date header', async (t) => {
+test('the probe measures by the Date header how far the clock of a server is ahead or behind', async (t) => {
   for (const offsetMs of [90_000, -90_000]) {
     const dateNow = (): string => new Date(Date.now() + offsetMs).toUTCString()
     const { clock } = answered(await probed(t, (_, response) => response.writeHead(200, { date: dateNow() }).end()))
@@ -97,7 +97,7 @@ test('the clock of a server that is ahead or behind is measured by its Date head
   assert.equal(answered(bad).clock, undefined)
 })
 
-test('an answer without end is read up to a limit, and counts by its status', async (t) => {
+test('an endless answer does not hold up a probe, which reports its status', async (t) => {
   const answer = await probed(t, (_, response) => {
     response.writeHead(200)
     endlessly(response, Buffer.alloc(64 * 1024, ' '))
@@ -105,7 +105,7 @@ test('an answer without end is read up to a limit, and counts by its status', as
   assert.equal(answered(answer).status, 200)
 })
 
-test('a server that hangs, hangs up, has endless headers or speaks no TLS is one line within the time', async (t) => {
+test('a server that hangs, hangs up, sends endless headers or no TLS gives a one-line reason within the time limit', async (t) => {
   const { certificate: cert, key } = authority.issue(right)
   const servers = [
     [createTlsServer({ cert, key }, () => {}), /no answer within 1000 ms$/],
@@ -127,7 +127,7 @@ test('a server that hangs, hangs up, has endless headers or speaks no TLS is one
   }
 })
 
-test('a port where nobody listens is one line, and an aborted probe rejects', async (t) => {
+test('a port without a listener gives a one-line reason, and an aborted probe rejects', async (t) => {
   const server = createPlainServer()
   const { port } = await listenOnLoopback(t, server)
   const probe = serverProbe({ clock: systemClock })

@@ -64,7 +64,7 @@ function inJson(response: ServerResponse, body: unknown): void {
 const isWatch = ({ url }: IncomingMessage): boolean => url?.includes('watch=true') === true
 const jsonList = { kind: 'ServiceList', metadata: { resourceVersion: '9' }, items: [{ metadata: { name: 'b' } }] }
 
-test('a list and a watch come in protobuf where the server has it', async (t) => {
+test('a list and a watch are read as protobuf if the server supports it', async (t) => {
   const { api, accepted, watch } = await setUp(t, (request, response) => {
     if (!isWatch(request)) return inProtobuf(response, list)
     const gone = frame('ERROR', message([3, 'too old'], [4, 'Expired'], [6, 410]), 'Status')
@@ -85,7 +85,7 @@ test('a list and a watch come in protobuf where the server has it', async (t) =>
   assert.deepEqual(accepted, [both, both])
 })
 
-test('a refusal in protobuf has its code and its words', async (t) => {
+test('a refusal in protobuf yields its error code and message', async (t) => {
   const { api } = await setUp(t, (_, response) => {
     const status = message([3, 'services is forbidden'], [4, 'Forbidden'], [6, 403])
     response.writeHead(403, { 'content-type': 'application/vnd.kubernetes.protobuf' })
@@ -98,7 +98,7 @@ test('a refusal in protobuf has its code and its words', async (t) => {
   })
 })
 
-test('a server that has only JSON is asked for both, and answers in JSON', async (t) => {
+test('a client that accepts protobuf and JSON reads the answers of a server that has only JSON', async (t) => {
   const { api, accepted, watch } = await setUp(t, (request, response) => {
     inJson(response, isWatch(request) ? { type: 'ADDED', object: { metadata: { name: 'b' } } } : jsonList)
   })
@@ -108,7 +108,7 @@ test('a server that has only JSON is asked for both, and answers in JSON', async
 })
 
 for (const status of [406, 415]) {
-  test(`whoever refuses the request with ${status} is asked for JSON alone, at once and from then on`, async (t) => {
+  test(`after a refusal with ${status} the client requests JSON alone, at once and from then on`, async (t) => {
     const { api, accepted } = await setUp(t, ({ headers }, response) => {
       if (headers.accept === 'application/json') inJson(response, jsonList)
       else response.writeHead(status).end()
@@ -119,7 +119,7 @@ for (const status of [406, 415]) {
   })
 }
 
-test('protobuf that cannot be read is asked for as JSON, a broken watch the next time', async (t) => {
+test('after unreadable protobuf JSON is requested: for a list at once, for a watch with the next request', async (t) => {
   const damaged = Buffer.from(list)
   damaged[damaged.length - 8] = 0xff
   const { api, accepted, watch } = await setUp(t, (request, response) => {
@@ -138,12 +138,12 @@ test('protobuf that cannot be read is asked for as JSON, a broken watch the next
   assert.deepEqual(other.accepted, [both, 'application/json'])
 })
 
-test('protobuf that nobody asked for is no answer', async (t) => {
+test('protobuf that the client did not request is a bad response', async (t) => {
   const { api } = await setUp(t, (_, response) => inProtobuf(response, list))
   await assert.rejects(api.list(services), (error) => isKubeError(error, 'BadResponse'))
 })
 
-test('events are the same however the stream is chopped, and what is left of one is an error', () => {
+test('events are the same however the stream is split, and an incomplete event at its end is an error', () => {
   const lengthOf = (some: readonly string[]): number => some.reduce((sum, value) => sum + 4 + value.length, 0)
   const values = ['', 'a', 'bc', 'x'.repeat(300)]
   const stream = Buffer.concat(values.map((value) => delimited(Buffer.from(value))))
@@ -166,7 +166,7 @@ test('events are the same however the stream is chopped, and what is left of one
   )
 })
 
-test('an event that says that it is too long is not read', async (t) => {
+test('a watch event whose declared length exceeds the limit is refused', async (t) => {
   const { watch } = await setUp(t, (_, response) => {
     const length = Buffer.alloc(4)
     length.writeUInt32BE(answerLimits.event + 1)

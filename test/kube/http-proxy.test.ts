@@ -42,13 +42,13 @@ const rules: [noProxy: string, server: string, way: string][] = [
 ]
 
 for (const [noProxy, server, way] of rules) {
-  test(`with NO_PROXY=${JSON.stringify(noProxy)} the way to ${server} is ${way}`, () => {
+  test(`with NO_PROXY=${JSON.stringify(noProxy)} the route to ${server} is ${way}`, () => {
     const environment = { HTTPS_PROXY: 's:1', HTTP_PROXY: 'http://p:2', NO_PROXY: noProxy }
     assert.equal(proxyFromEnvironment(new URL(server), environment)?.href ?? direct, way)
   })
 }
 
-test('proxy variables count in either case, the upper first, and an empty one not at all', () => {
+test('proxy variables count in upper or lower case, the upper case first; an empty one does not count', () => {
   const server = new URL('https://example.test')
   assert.equal(proxyFromEnvironment(server, { https_proxy: 'a:1', no_proxy: 'example.test' }), undefined)
   assert.equal(proxyFromEnvironment(server, { HTTPS_PROXY: 'a:1', https_proxy: 'b:1' })?.host, 'a:1')
@@ -56,7 +56,7 @@ test('proxy variables count in either case, the upper first, and an empty one no
   assert.equal(proxyFromEnvironment(server, { HTTP_PROXY: 'a:1' }), undefined)
 })
 
-test('a proxy that cannot be used is refused in one line that keeps its password', () => {
+test('an unusable proxy URL is refused in one line without its password', () => {
   for (const url of ['socks5://u:hunter2@p:1', 'ftp://u:hunter2@p:1', 'http://u:hunter2@', 'http://u:hunter2%of@p:1']) {
     assert.throws(
       () => parseProxy('HTTPS_PROXY', url),
@@ -113,7 +113,7 @@ const request = { method: 'GET', path: '/a', query: [], headers: {} } as const
 const never = new AbortController().signal
 const basic = `Basic ${Buffer.from('user:pass').toString('base64')}`
 
-test('TLS goes through the tunnel of a proxy, checked end to end, at most two for many requests', async (t) => {
+test('TLS goes through a proxy tunnel and is verified end to end; many requests need at most two tunnels', async (t) => {
   const server = await startServer(t, (_, response) => response.end('ok'), { tls: serverTls('cluster') })
   const proxy = await startProxy(t)
   const tls = { ca: certificate('ca.crt'), serverName: 'cluster.example.test' }
@@ -131,7 +131,7 @@ test('TLS goes through the tunnel of a proxy, checked end to end, at most two fo
   await assert.rejects(wrong.send(request, never), (error) => isKubeError(error, 'Unreachable'))
 })
 
-test('plain HTTP is forwarded by a proxy', async (t) => {
+test('a proxy forwards plain HTTP', async (t) => {
   const proxy = await startProxy(t)
   const transport = new HttpTransport({ server: new URL('http://example.test'), proxy: proxy.url })
   t.after(() => transport.close())
@@ -140,7 +140,7 @@ test('plain HTTP is forwarded by a proxy', async (t) => {
   assert.deepEqual(proxy.asked, [`GET http://example.test/a ${basic}`])
 })
 
-test('a new connection goes to the last address of the proxy while DNS fails', async (t) => {
+test('a new connection goes to the last known address of the proxy while DNS fails', async (t) => {
   const system = failingLookup(t)
   const proxy = await startProxy(t)
   const named = new URL(`http://proxy.test:${proxy.url.port}`)
@@ -168,7 +168,7 @@ test('a new connection goes to the last address of the proxy while DNS fails', a
   }
 })
 
-test('an https proxy is spoken to in HTTP/1.1, so that each tunnel has its own connection', async (t) => {
+test('the client offers an https proxy only HTTP/1.1', async (t) => {
   const offered: string[][] = []
   const tls = {
     ...serverTls('loopback'),
@@ -184,7 +184,7 @@ test('an https proxy is spoken to in HTTP/1.1, so that each tunnel has its own c
   assert.deepEqual(offered, [['http/1.1']])
 })
 
-test('a proxy that refuses is named as the obstacle, without its password', async (t) => {
+test('the error for a refused tunnel names the proxy, without its password', async (t) => {
   const proxy = await startProxy(t, 403)
   const transport = new HttpTransport({ server: new URL('https://example.test'), proxy: proxy.url })
   t.after(() => transport.close())
@@ -195,7 +195,9 @@ test('a proxy that refuses is named as the obstacle, without its password', asyn
   })
 })
 
-test('a proxy that opens no tunnel is named, and its connections do not pile up', { timeout: 30_000 }, async (t) => {
+test('the error reports that the proxy opened no tunnel, and its connections do not accumulate', {
+  timeout: 30_000,
+}, async (t) => {
   const { url, open } = await startProxy(t, 'silent')
   const server = new URL('https://example.test')
   const transport = new HttpTransport({ server, proxy: url, connectTimeoutMs: 200 })

@@ -27,7 +27,7 @@ async function probe(
 const verbose =
   '[+]ping ok\n[-]etcd failed: reason withheld\n[+]poststarthook/start-x excluded: ok\nreadyz check failed\n'
 
-test('200 is ready, 500 and 503 are not, and both list their checks', async (t) => {
+test('status 200 means ready, 500 and 503 mean not ready, and the answers list the checks', async (t) => {
   const { answer, asked } = await probe(t, 200, '[+]ping ok\nreadyz check passed\n')
   assert.deepEqual(answer, { answered: true, ready: true, checks: [{ name: 'ping', ok: true }] })
   assert.deepEqual(asked, ['GET /readyz?verbose=true'])
@@ -44,7 +44,7 @@ test('200 is ready, 500 and 503 are not, and both list their checks', async (t) 
   }
 })
 
-test('an answer that says nothing about the server proves that it lives, and says why it says no more', async (t) => {
+test('a refused probe (301, 401, 403, 404 or 429) shows that the server is alive, and names the reason of the refusal', async (t) => {
   for (const [status, words] of [
     [401, /HTTP status 401; neither the credentials/],
     [403, /HTTP status 403; the user is not allowed to get it/],
@@ -58,7 +58,7 @@ test('an answer that says nothing about the server proves that it lives, and say
   }
 })
 
-test('that it begins and that it is over is one line each, though one in between tells, and a single refusal is none', async (t) => {
+test('a series of refused probes is logged once at its begin and end, despite answers in between; a single one is not', async (t) => {
   const statuses = [403, 200, 200, 200, 401, 401, 403, 503, 200, 401, 200, 503, 200, 403, 403]
   const server = await startServer(t, (_, response) => {
     response.writeHead(statuses.shift() ?? 200).end()
@@ -84,7 +84,7 @@ test('that it begins and that it is over is one line each, though one in between
   )
 })
 
-test('a server that is away or silent has not answered, and an abort is no answer either', async (t) => {
+test('an unreachable or silent server counts as unanswered, and an aborted probe rejects with its reason', async (t) => {
   const away = new HttpTransport({ server: new URL('http://127.0.0.1:1') })
   t.after(() => away.close())
   assert.deepEqual(await httpReadiness({ transport: away }).probe(never), {
@@ -106,7 +106,7 @@ test('a server that is away or silent has not answered, and an abort is no answe
   await assert.rejects(probing, reason)
 })
 
-test('whether it answers at all is asked of /livez without etcd, beside a /readyz that hangs', async (t) => {
+test('whether the server answers at all is read from /livez?exclude=etcd, even while /readyz hangs', async (t) => {
   const statuses = [200, 500, 403, 404]
   const server = await startServer(t, ({ url }, response) => {
     if (url?.startsWith('/own/livez')) response.writeHead(statuses.shift() ?? 200).end()
@@ -129,7 +129,7 @@ test('whether it answers at all is asked of /livez without etcd, beside a /ready
   await assert.rejects(asking ?? assert.fail(), reason)
 })
 
-test('lines that are no checks are passed over', () => {
+test('lines that are not checks are ignored', () => {
   assert.deepEqual(parseReadinessChecks('ok'), [])
   assert.deepEqual(parseReadinessChecks('[+]\n[?]a ok\n [+]b ok\n[+]c'), [{ name: 'c', ok: true }])
 })

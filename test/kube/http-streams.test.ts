@@ -39,7 +39,7 @@ async function expectClosed({ server, controller }: Watch): Promise<void> {
   await eventually('the connection closes', () => server.open() === 0)
 }
 
-test('events come as they are sent, however long the watch is silent before', async (t) => {
+test('events arrive as they are sent, however long the watch was silent before', async (t) => {
   // With its first connection undici creates the timer for all later ones in this process, so that timer must be real.
   await startWatch(t)
   t.mock.timers.enable({ apis: ['setTimeout'] })
@@ -52,7 +52,7 @@ test('events come as they are sent, however long the watch is silent before', as
   assert.deepEqual(await stream.next(), { done: false, value: { type: 'MODIFIED' } })
 })
 
-test('the stream ends when the server ends it, and keeps the connection for the next request', async (t) => {
+test('the stream ends when the server ends it, and the connection stays open', async (t) => {
   const watch = await startWatch(t)
   watch.response.end('{"a":1}\n')
   assert.deepEqual(await watch.stream.next(), { done: false, value: { a: 1 } })
@@ -73,7 +73,7 @@ for (const [name, code, act] of [
   ],
   ['whose sending half is closed', 'Unreachable', (watch: Watch) => watch.response.socket?.end()],
 ] as const) {
-  test(`a stream ${name} throws ${code} and leaves nothing behind`, async (t) => {
+  test(`a stream ${name} throws ${code}, and leaves no listener and no connection`, async (t) => {
     const watch = await startWatch(t)
     act(watch)
     await assert.rejects(watch.stream.next(), (error) => isKubeError(error, code))
@@ -89,7 +89,7 @@ test('a stream that ends inside an event throws BadResponse', async (t) => {
   assert.equal(getEventListeners(watch.controller.signal, 'abort').length, 0)
 })
 
-test('leaving a stream closes its connection, even before the first event was asked for', async (t) => {
+test('leaving a stream closes its connection, even before the first event is requested', async (t) => {
   const early = await startWatch(t)
   await early.stream.return?.()
   await expectClosed(early)
@@ -102,7 +102,7 @@ test('leaving a stream closes its connection, even before the first event was as
   await expectClosed(late)
 })
 
-test('an abort throws its reason into a waiting reader', async (t) => {
+test('an abort rejects a waiting reader with its reason', async (t) => {
   const watch = await startWatch(t)
   const next = watch.stream.next()
   watch.controller.abort('enough')
@@ -110,7 +110,7 @@ test('an abort throws its reason into a waiting reader', async (t) => {
   await expectClosed(watch)
 })
 
-test('a stream that breaks while nobody reads tells the next reader', async (t) => {
+test('a stream that breaks while nobody reads rejects the next read', async (t) => {
   const watch = await startWatch(t)
   watch.server.cut()
   await eventually('the connection is gone', () => watch.server.open() === 0)
@@ -126,7 +126,7 @@ function valuesIn(chunks: readonly Uint8Array[], maxLineBytes = 1_000_000): unkn
 
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
-test('bytes come out whole, however many and in whatever pieces, and their memory is returned at once', () => {
+test('ByteBuffer returns all bytes, in whatever pieces they arrive, and releases their memory at once', () => {
   const whole = Buffer.from(Array.from({ length: 300_000 }, (_, at) => at % 251))
   for (const total of [0, 1, 1_000, 65_536, 65_537, 200_000, 300_000]) {
     for (const size of [7_000, 65_536, 65_537, 300_000]) {
@@ -144,7 +144,7 @@ test('bytes come out whole, however many and in whatever pieces, and their memor
   }
 })
 
-test('bytes beyond the limit are refused, and what had come is returned', () => {
+test('ByteBuffer refuses bytes beyond its limit, and is empty after clear', () => {
   const held = new ByteBuffer(100_000, () => {
     throw new Error('too long')
   })
@@ -155,7 +155,7 @@ test('bytes beyond the limit are refused, and what had come is returned', () => 
   held.take((all) => assert.equal(all.length, 0))
 })
 
-test('values come out whole and in order, however the stream is chopped', () => {
+test('values arrive whole and in order, however the stream is split', () => {
   const chopped = fc
     .tuple(fc.array(fc.jsonValue({ depthSize: 'small', stringUnit: 'binary' })), fc.array(fc.nat(), { maxLength: 40 }))
     .map(([values, cuts]) => {
@@ -175,7 +175,7 @@ test('line separators of Unicode inside strings do not end a line', () => {
   assert.deepEqual(valuesIn([bytes('{"note":"a\u2028b\u2029c\u0085d"}\n')]), [{ note: 'a\u2028b\u2029c\u0085d' }])
 })
 
-test('blank lines and carriage returns are passed over', () => {
+test('blank lines and carriage returns are ignored', () => {
   assert.deepEqual(valuesIn([bytes('\n\r\n {"a":1}\r\n\n  ')]), [{ a: 1 }])
 })
 
@@ -185,7 +185,7 @@ for (const [name, text] of [
   ['torn at its end', '{"data":"hunter2"}'],
   ['too long', `"hunter2${'x'.repeat(200)}"\n`],
 ] as const) {
-  test(`a line that is ${name} is a bad response, which does not quote it`, () => {
+  test(`a line that is ${name} is refused with an error that does not quote it`, () => {
     const half = Buffer.from(text).length >> 1
     const chunks = [Buffer.from(text).subarray(0, half), Buffer.from(text).subarray(half)]
     assert.throws(
@@ -210,7 +210,7 @@ function emptied(value: unknown): unknown {
   )
 }
 
-test('without managedFields everything else of an answer is as it was, whatever its strings contain', () => {
+test('without managedFields the rest of an answer is unchanged, whatever its strings contain', () => {
   const key = fc.constantFrom('managedFields', 'a', 'managedFields":[', '\\"managedFields', '"')
   const text = fc.constantFrom('', 'managedFields', '"managedFields":[', '\\', '\\"', ']', '[{', 'é')
   const { value } = fc.letrec((tie) => ({
@@ -227,7 +227,7 @@ test('without managedFields everything else of an answer is as it was, whatever 
   )
 })
 
-test('managedFields without an end are no JSON, and what is nested too deep is refused beside them', () => {
+test('managedFields without an end are invalid JSON, and deep nesting beside managedFields is refused', () => {
   assert.throws(() => parseJson(Buffer.from('{"managedFields":[{"a":"b"}'), true), /is not JSON/)
   assert.throws(() => parseJson(Buffer.from('{"managedFields":["a'), true), /is not JSON/)
   const deep = `${'['.repeat(1_000)}${']'.repeat(1_000)}`
@@ -238,7 +238,7 @@ test('managedFields without an end are no JSON, and what is nested too deep is r
   assert.throws(() => parseJson(Buffer.from(`{"a":"\\"","b":${deep}}`)), /nested more than 500 levels deep/)
 })
 
-test('empty objects without end are refused before they are parsed', () => {
+test('an excessive number of empty objects or lists is refused', () => {
   const list = (item: string, count: number): Buffer => Buffer.from(`{"items":[${`${item},`.repeat(count)}0]}`)
   assert.throws(() => parseJson(list('{}', 100_000)), /too many objects and lists/)
   assert.throws(() => parseJson(list('[]', 100_000)), /too many objects and lists/)

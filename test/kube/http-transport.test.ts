@@ -35,7 +35,7 @@ async function bodyFrom(transport: HttpTransport, request: ApiRequest): Promise<
 const failsWith = (code: KubeErrorCode, words: RegExp) => (error: unknown) =>
   isKubeError(error, code) && words.test(error.message)
 
-test('two hundred requests, one after the other, go over at most two connections', async (t) => {
+test('two hundred sequential requests use at most two connections', async (t) => {
   const server = await startServer(
     t,
     (_, response) => {
@@ -49,7 +49,7 @@ test('two hundred requests, one after the other, go over at most two connections
   assert.ok(server.connections() <= 2, `${server.connections()} connections`)
 })
 
-test('a new connection goes to the last address of the server while DNS fails', async (t) => {
+test('a new connection goes to the last known address of the server while DNS fails', async (t) => {
   const server = await startServer(t, ({ url }, response) => {
     if (url !== '/hangs') response.setHeader('content-type', 'application/json').end('{}')
   })
@@ -63,7 +63,7 @@ test('a new connection goes to the last address of the server while DNS fails', 
   assert.equal(server.connections(), system.asked)
 })
 
-test('a request arrives as it was asked for, below the path of the server URL', async (t) => {
+test('the server receives a request exactly as it was made, below the path of the server URL', async (t) => {
   let seen: unknown
   const server = await startServer(t, async (request, response) => {
     const { method, url, headers } = request
@@ -102,7 +102,7 @@ test('a request arrives as it was asked for, below the path of the server URL', 
   })
 })
 
-test('answers of any status come back with lower-case headers, JSON parsed and the rest as text', async (t) => {
+test('answers of any status are returned with lower-case headers, JSON parsed and other bodies as text', async (t) => {
   const server = await startServer(t, (request, response) => {
     response.statusCode = request.url === '/json' ? 409 : 500
     response.setHeader('Warning', ['299 - "a"', '299 - "b"'])
@@ -128,7 +128,7 @@ test('a body in a thousand pieces is put together', async (t) => {
   assert.equal(await bodyFrom(transportTo(t, server.url), get('/')), piece.repeat(1000))
 })
 
-test('JSON that is garbage is a bad response, and is not quoted', async (t) => {
+test('invalid JSON is a bad response, and the error does not quote it', async (t) => {
   const server = await startServer(t, (_, response) => {
     response.setHeader('content-type', 'application/json').end('{"password":"hunter2"')
   })
@@ -136,7 +136,7 @@ test('JSON that is garbage is a bad response, and is not quoted', async (t) => {
   await assert.rejects(sent, failsWith('BadResponse', /^the answer is not JSON$/))
 })
 
-test('a body that breaks off is a lost connection', async (t) => {
+test('a body that breaks off is an Unreachable error', async (t) => {
   const server = await startServer(t, (_, response) => {
     response.writeHead(200, { 'content-type': 'application/json', 'content-length': 100 }).write('{"a":')
     setTimeout(() => response.destroy(), 10)
@@ -152,7 +152,7 @@ for (const [name, listener] of [
       response.writeHead(200).write('{'),
   ],
 ] as const) {
-  test(`a server that withholds ${name} is given up in time, its connection closed`, async (t) => {
+  test(`a request to a server that withholds ${name} times out, and its connection is closed`, async (t) => {
     const server = await startServer(t, listener as never)
     const { signal } = new AbortController()
     const sent = transportTo(t, server.url).send(get('/', { timeoutMs: 50 }), signal)
@@ -205,7 +205,7 @@ test('closing ends a connection that is being made', async (t) => {
   await eventually('the connection closes', () => open() === 0, { timeoutMs: 4_000 })
 })
 
-test('what stands in the way of a connection is said in few words', async (t) => {
+test('the error for a failed connection names the cause in few words', async (t) => {
   const free = await startServer(t, () => {}, { tls: serverTls('loopback') })
   const { port } = await silentServer(t, 'SSH-2.0-server\r\n')
   const cases: [URL, Partial<HttpTransportOptions>, KubeErrorCode, RegExp][] = [
@@ -222,7 +222,7 @@ test('what stands in the way of a connection is said in few words', async (t) =>
   }
 })
 
-test('the server certificate is checked against the name that is asked for, any of several, or nothing', async (t) => {
+test('the server certificate is checked against the configured name, any of several names, or not at all', async (t) => {
   const server = await startServer(t, (_, response) => response.end('ok') as never, { tls: serverTls('cluster') })
   const ca = certificate('ca.crt')
   for (const tls of [
@@ -236,13 +236,13 @@ test('the server certificate is checked against the name that is asked for, any 
   await assert.rejects(others.send(get('/'), never), failsWith('Unreachable', /is for another name$/))
 })
 
-test('an IPv6 address in brackets, as in a URL, is the address in a certificate', () => {
+test('an IPv6 address in brackets, as in a URL, matches the address in a certificate', () => {
   const certificate = { subject: { CN: 'x' }, subjectaltname: 'IP Address:2001:DB8:0:0:0:0:0:1' } as PeerCertificate
   assert.equal(identityOfAny(['192.0.2.1', '[2001:db8::1]'])('', certificate), undefined)
   assert.match(String(identityOfAny(['[2001:db8::2]'])('', certificate)), /not in the cert/)
 })
 
-test('a client certificate is shown to a server that asks', async (t) => {
+test('a client certificate is sent to a server that requests one', async (t) => {
   const tls = { ...serverTls('loopback'), ca: certificate('ca.crt'), requestCert: true, rejectUnauthorized: true }
   const server = await startServer(
     t,
@@ -258,7 +258,7 @@ test('a client certificate is shown to a server that asks', async (t) => {
   assert.equal(await bodyFrom(transportTo(t, server.url, { tls: own }), get('/')), 'client-1')
 })
 
-test('closing fails what is under way, and what comes later', async (t) => {
+test('closing fails the requests under way and all later ones', async (t) => {
   const server = await startServer(t, () => {})
   const transport = transportTo(t, server.url)
   const sent = transport.send(get('/'), never)
@@ -270,7 +270,7 @@ test('closing fails what is under way, and what comes later', async (t) => {
   await eventually('the connection closes', () => server.open() === 0)
 })
 
-test('a retired transport finishes what is under way, then closes its connections', async (t) => {
+test('a retired transport finishes the requests under way, then closes its connections', async (t) => {
   const answers: (() => void)[] = []
   const server = await startServer(t, (_, response) => {
     answers.push(() => response.end('done'))
@@ -289,7 +289,7 @@ for (const [how, limit] of [
   ['has taken too long', (signal: AbortSignal) => ({ signal, timeoutMs: 100 })],
   ['was given up', () => ({ signal: AbortSignal.timeout(100), timeoutMs: 60_000 })],
 ] as const) {
-  test(`after a request that ${how} the next one goes over a new connection, whatever idle ones there are; a watch goes on`, async (t) => {
+  test(`after a request that ${how} the next ones use a new connection instead of idle ones; a watch continues`, async (t) => {
     const old = new Set<Socket>()
     const together: (() => void)[] = []
     let emit = (_event: string): void => {}
@@ -346,7 +346,7 @@ async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: numb
   return { port: (server.address() as AddressInfo).port, open: () => sockets.size }
 }
 
-test('a server that speaks TLS has not answered a client that does not, and its sentence is passed on', async (t) => {
+test('the refusal of plain HTTP by a TLS server is an Unreachable error that quotes its sentence', async (t) => {
   const said = 'Client sent an HTTP request to an HTTPS server.'
   const server = await startServer(t, (_, response) => {
     response.writeHead(400).end(`${said}\n`)

@@ -95,7 +95,7 @@ async function disturb(api: KubeApi, random: Random): Promise<void> {
   }
 }
 
-test('after any faults the informer holds what the server holds, and so does an index of its changes', async () => {
+test('after any faults the informer and an index of its changes equal the objects of the server', async () => {
   for (let seed = 1; seed <= 25; seed++) {
     const time = new VirtualClock()
     const random = seededRandom(seed, 'world')

@@ -30,7 +30,7 @@ async function setUp() {
   return { time, informers, add, end }
 }
 
-test('what a handler throws ends the work of its own scope; others go on hearing of changes', async () => {
+test('a handler that throws ends only its own scope; handlers of other scopes still receive changes', async () => {
   const { time, informers, add, end } = await setUp()
   const [broken, sound] = [new InformerScope(informers), new InformerScope(informers)]
   let calls = 0
@@ -55,7 +55,7 @@ test('what a handler throws ends the work of its own scope; others go on hearing
   await end()
 })
 
-test('a subscription that was ended is not ended again with its scope', async () => {
+test('the end of a scope does not end a subscription a second time', async () => {
   const { time, informers, end } = await setUp()
   let ends = 0
   const counted: Informers = {
@@ -77,7 +77,7 @@ test('a subscription that was ended is not ended again with its scope', async ()
   await end()
 })
 
-test('what a handler of lists throws ends the work of its own scope only', async () => {
+test('a list handler that throws ends its own scope, but not the shared informers', async () => {
   const { time, informers, end } = await setUp()
   const scope = new InformerScope(informers)
   scope.get(namespaces).subscribeToLists(() => {
@@ -90,7 +90,7 @@ test('what a handler of lists throws ends the work of its own scope only', async
   await end()
 })
 
-test('a scope waits for what it has asked for itself, not for what others have', async () => {
+test('a scope waits until its own informers have synced, not those of other scopes', async () => {
   const { time, informers, end } = await setUp()
   // No server serves this resource.
   new InformerScope(informers).get({ ...configMaps, plural: 'nothings' })

@@ -36,7 +36,7 @@ function recorder() {
   return { told, handler }
 }
 
-test('handlers are told of the first list, then of every change with old and new', async (t) => {
+test('handlers receive the first list, then every change with the old and the new object', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const { told, handler } = recorder()
@@ -56,7 +56,7 @@ test('handlers are told of the first list, then of every change with old and new
   await run
 })
 
-test('who subscribes late is told at once of what is here', async (t) => {
+test('a late subscriber receives the present objects at once', async (t) => {
   const { context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
@@ -68,7 +68,7 @@ test('who subscribes late is told at once of what is here', async (t) => {
   await run
 })
 
-test('an object is stored by the namespace that its copy has, in the list and in later events', async (t) => {
+test('an object is stored by the namespace of its transformed copy, in the list and in later events', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const transform = ({ metadata }: Service): Service => {
     const { name, uid, resourceVersion } = metadata ?? {}
@@ -88,7 +88,7 @@ test('an object is stored by the namespace that its copy has, in the list and in
   await run
 })
 
-test('who wants only changes is not told of what is here', async (t) => {
+test('a subscriber with onlyChanges does not receive the present objects', async (t) => {
   const { context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const early = recorder()
@@ -102,7 +102,7 @@ test('who wants only changes is not told of what is here', async (t) => {
   await run
 })
 
-test('who subscribes or leaves inside a handler is told of nothing twice, and of nothing more', async (t) => {
+test('a subscriber added by a handler receives nothing twice, and one removed by a handler receives nothing more', async (t) => {
   const { context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const inner = recorder()
@@ -121,7 +121,7 @@ test('who subscribes or leaves inside a handler is told of nothing twice, and of
   await run
 })
 
-test('what happened during an outage is told as differences, and the store stays readable in between', async (t) => {
+test('after an outage handlers receive the differences; the store stays readable meanwhile', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const { told, handler } = recorder()
@@ -153,7 +153,7 @@ test('what happened during an outage is told as differences, and the store stays
 })
 
 for (const streams of [true, false]) {
-  test(`a long list is told with pauses, and what the watch reports meanwhile is told after it; streams: ${streams}`, async (t) => {
+  test(`a long list is delivered with pauses, and later watch events are delivered after it; streams: ${streams}`, async (t) => {
     const { api, time, context, controller } = setUp(t)
     const names = Array.from({ length: 1_000 }, (_, index) => `s-${String(index).padStart(4, '0')}`)
     const deletion = { type: 'DELETED', object: service('s-0000', '6') } as const
@@ -189,7 +189,7 @@ for (const streams of [true, false]) {
   })
 }
 
-test('the first list is told at once where pauses are not asked for, and every later one: an index is then never behind the store', async (t) => {
+test('only the first list is delivered with pauses, and only on request; otherwise an index never lags behind the store', async (t) => {
   for (const pauses of [false, true]) {
     const { api, time, context, controller } = setUp(t)
     const names = Array.from({ length: 1_000 }, (_, index) => `s-${index}`)
@@ -226,7 +226,7 @@ test('the first list is told at once where pauses are not asked for, and every l
   }
 })
 
-test('a transform cuts objects down before they are kept or told', async (t) => {
+test('a transform reduces objects before they are stored or delivered', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const transform = ({ metadata }: Service): Service => ({ metadata: { ...metadata, labels: { cut: 'yes' } } })
   const informer = new Informer({ ...context, resource: services, transform })
@@ -242,7 +242,7 @@ test('a transform cuts objects down before they are kept or told', async (t) => 
   await run
 })
 
-test('a list is cut down while it arrives, streamed or in pages: it is never held whole', async (t) => {
+test('a list is transformed while it arrives, streamed or in pages, before it is complete', async (t) => {
   for (const streamed of [true, false]) {
     const { api, time, context, controller } = setUp(t)
     const cut: (string | undefined)[] = []
@@ -266,7 +266,7 @@ test('a list is cut down while it arrives, streamed or in pages: it is never hel
   }
 })
 
-test('a resource that is not served is known to be absent, and is followed once it is there', async (t) => {
+test('a resource that is not served has the state absent, and is followed once it is served', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const serve = api.onWatch
   api.onWatch = (watch) => watch.end(new KubeError('NotFound', 'the server could not find the requested resource'))
@@ -282,7 +282,7 @@ test('a resource that is not served is known to be absent, and is followed once 
   await run
 })
 
-test('a resource that was served stays known while its server, which is starting again, does not serve it yet', async (t) => {
+test('a synced resource stays synced while a restarting server does not serve it yet', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
@@ -302,7 +302,7 @@ test('a resource that was served stays known while its server, which is starting
   await run
 })
 
-test('waiting for the state ends with the signal', async (t) => {
+test('an abort ends the wait for the state of an informer', async (t) => {
   const { context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   controller.abort(new Error('enough'))
@@ -310,7 +310,7 @@ test('waiting for the state ends with the signal', async (t) => {
   await assert.rejects(informer.whenSettled(controller.signal), /enough/)
 })
 
-test('an informer runs once at a time, and again after it ended', async (t) => {
+test('an informer runs once at a time, and can run again after it has ended', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
@@ -328,7 +328,7 @@ test('an informer runs once at a time, and again after it ended', async (t) => {
   assert.equal(told.length, 2)
 })
 
-test('an informer that is to begin anew lists again and tells what it had missed', async (t) => {
+test('a restarted informer lists again, and handlers receive the missed changes', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   informer.restart()
@@ -346,7 +346,7 @@ test('an informer that is to begin anew lists again and tells what it had missed
   await run
 })
 
-test('a watch is dead when it delivers nothing for five seconds after a change that the server has answered', async (t) => {
+test('a watch that delivers nothing for five seconds after an answered write is restarted', async (t) => {
   const { api, time, logger, context, controller } = setUp(t)
   const { clock } = context
   const informer = new Informer({ ...context, resource: services })
@@ -379,7 +379,7 @@ test('a watch is dead when it delivers nothing for five seconds after a change t
   await run
 })
 
-test('a list is not begun anew while it arrives, nor soon after a long one', async (t) => {
+test('a list is not restarted while it arrives, nor soon after a long list', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const { clock } = context
   const informer = new Informer({ ...context, resource: services })
@@ -402,7 +402,7 @@ test('a list is not begun anew while it arrives, nor soon after a long one', asy
   await run
 })
 
-test('after each complete list it is told when that was requested, as soon as all its changes have been', async (t) => {
+test('list handlers receive the request time of each complete list, after all of its changes', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
   const { told, handler } = recorder()
@@ -427,7 +427,7 @@ test('after each complete list it is told when that was requested, as soon as al
   await run
 })
 
-test('whoever shares an informer shares one watch; another selection has its own', async (t) => {
+test('equal queries share one informer with one watch; another query has its own', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const shared = new SharedInformers(context)
   const all = shared.get(services)
@@ -445,7 +445,7 @@ test('whoever shares an informer shares one watch; another selection has its own
   assert.equal(api.openWatches, 0)
 })
 
-test('shared informers say an outage once for all of them', async (t) => {
+test('shared informers log an outage once for all of them', async (t) => {
   const { api, time, logger, context, controller } = setUp(t)
   const shared = new SharedInformers(context)
   for (const namespace of ['1', '2', '3', '4', '5', '6']) shared.get(services, { query: { namespace } })
@@ -466,7 +466,7 @@ test('shared informers say an outage once for all of them', async (t) => {
   await run
 })
 
-test('a handler that throws ends all shared informers, and the run rejects with what it threw', async (t) => {
+test('a handler that throws ends all shared informers, and the run rejects with its error', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const shared = new SharedInformers(context)
   const mistake = new TypeError('a mistake in a handler')

@@ -57,7 +57,7 @@ function refused(given: Given, words: string): void {
   assert.throws(() => access(given), new KubeConfigError(`kubeconfig FILE: ${words}`))
 }
 
-test('a context with a cluster alone is anonymous access, with nothing that is not said', () => {
+test('a context with only a cluster yields anonymous access without further settings', () => {
   const { cluster, ...rest } = access({ context: { namespace: '' }, cluster: { tlsServerName: '' } })
   assert.equal(cluster.name, 'c')
   assert.deepEqual(rest, {
@@ -76,7 +76,7 @@ test('a context with a cluster alone is anonymous access, with nothing that is n
   assert.deepEqual([named.namespace, named.serverName, named.ca], ['ns', 'name', { text: certificate('ca.crt') }])
 })
 
-test('a context must be named, exist, and refer to what exists; what there is, is listed', () => {
+test('a context must be named, exist and refer to existing entries; the error lists those that exist', () => {
   for (const currentContext of ['', null, undefined] as unknown as string[]) {
     refused({ config: { currentContext } }, 'no current-context is set; name a context with --context (contexts: x)')
   }
@@ -90,7 +90,7 @@ test('a context must be named, exist, and refer to what exists; what there is, i
   refused({ config: { contexts: many } }, `context "x" does not exist; contexts: ${names.slice(0, 20).join(', ')}`)
 })
 
-test('of entries with one name the first counts', () => {
+test('of several entries with the same name the first one counts', () => {
   const clusters = [
     { name: 'c', server: https },
     { name: 'c', server: http },
@@ -117,14 +117,14 @@ test('a server is an http or https URL without credentials, query and fragment; 
   }
 })
 
-test('the proxy of the cluster comes before that of the environment', () => {
+test('the proxy-url of the cluster takes precedence over the proxy of the environment', () => {
   const environment = { HTTPS_PROXY: 'http://other:1' }
   assert.equal(access({ environment }).proxy?.host, 'other:1')
   assert.equal(access({ environment, cluster: { proxyUrl: 'http://own:1' } }).proxy?.host, 'own:1')
   assert.throws(() => access({ cluster: { proxyUrl: 'socks5://own:1' } }), KubeConfigError)
 })
 
-test('a certificate authority needs TLS that is verified, and a whole certificate', () => {
+test('a certificate authority requires verified TLS and an undamaged certificate', () => {
   const of = 'of cluster "c"'
   const both = `insecure-skip-tls-verify and a certificate authority ${of} are mutually exclusive; remove one`
   refused({ cluster: { caData, skipTLSVerify: true } }, both)
@@ -146,7 +146,7 @@ test('a certificate authority needs TLS that is verified, and a whole certificat
   assert.equal(pem && readPem(pem), certificate('ca.crt'))
 })
 
-test('that certificates are not verified is a warning, but with TLS only', () => {
+test('insecure-skip-tls-verify causes a warning, but only with TLS', () => {
   const { warnings, skipVerify } = access({ cluster: { skipTLSVerify: true } })
   assert.equal(skipVerify, true)
   assert.equal(warnings.length, 1)
@@ -154,7 +154,7 @@ test('that certificates are not verified is a warning, but with TLS only', () =>
   assert.deepEqual(access({ cluster: { skipTLSVerify: true, server: http } }).warnings, [])
 })
 
-test('without TLS no kind of credentials is sent, which is a warning; who is impersonated stays', () => {
+test('without TLS no kind of credentials is sent, which causes a warning; impersonation stays', () => {
   const impersonated = {
     impersonateUser: 'alice',
     impersonateUid: '7',
@@ -180,13 +180,13 @@ test('without TLS no kind of credentials is sent, which is a warning; who is imp
   assert.deepEqual(access({ cluster: { server: http } }).user, undefined)
 })
 
-test('tokens and passwords are secrets from then on', () => {
+test('tokens and passwords are redacted from texts after the kubeconfig was read', () => {
   access({ user: { token: 'token-of-this-test' } })
   access({ user: { username: 'n', password: 'password-of-this-test' } })
   assert.doesNotMatch(withoutSecrets('token-of-this-test password-of-this-test'), /of-this-test/)
 })
 
-test('a user has one kind of credentials, and an exec plugin that this program can run', () => {
+test('a user may have only one kind of credentials, and only an exec plugin that this program can run', () => {
   const of = 'user "u"'
   const both = `${of} has both a token and a user name; only one is allowed`
   refused({ user: { token: 't', username: 'n' } }, both)
@@ -213,7 +213,7 @@ test('a user has one kind of credentials, and an exec plugin that this program c
   access({ user: { authProvider } })
 })
 
-test('the command, arguments and variables of an exec plugin are strings', () => {
+test('the command, arguments and variables of an exec plugin must be strings', () => {
   const withExec = (more: object): Given => ({ user: { exec: { ...exec, ...more } } })
   refused(withExec({ command: 5 }), 'the command of the exec plugin of user "u" is not a string; quote it')
   for (const args of ['get-token', 5, { a: 'b' }, [1], ['a', null]]) {
@@ -226,7 +226,7 @@ test('the command, arguments and variables of an exec plugin are strings', () =>
   access(withExec({ args: ['a', ''], env: [{ name: 'A', value: 'b' }, { name: 'B' }, { name: 'C', value: null }] }))
 })
 
-test('groups, uid and extras are impersonated only with a user', () => {
+test('as-groups, as-uid and as-user-extra require as', () => {
   const words = 'user "u" has as-groups, as-uid or as-user-extra, but no as'
   for (const user of [{ impersonateGroups: ['a'] }, { impersonateUid: '7' }, { impersonateExtra: {} }]) {
     refused({ user }, words)
@@ -236,7 +236,7 @@ test('groups, uid and extras are impersonated only with a user', () => {
   access({ user: { impersonateGroups: [] } })
 })
 
-test('a token or name that no request can carry is refused, and a token of more than 64 KiB', () => {
+test('a token or name that no HTTP header can carry, or a token of more than 64 KiB, is refused', () => {
   const unfit = 'contains a character that no HTTP header may have'
   refused({ user: { token: 'one\n' } }, `the token of user "u" ${unfit}`)
   refused({ user: { token: 't'.repeat(65_537) } }, 'the token of user "u" has more than 65536 characters')
@@ -245,7 +245,7 @@ test('a token or name that no request can carry is refused, and a token of more 
   refused({ user: { impersonateUser: 'a', impersonateGroups: ['b\nc'] } }, `${name} ${unfit}`)
 })
 
-test('a token file must hold something, unless it may come later', async (t) => {
+test('a token file must exist and have content, unless the credentials are awaited', async (t) => {
   const file = join(await tempDir(t), 'token')
   refused({ user: { tokenFile: file } }, `tokenFile ${file} of user "u": no such file`)
   await writeFile(file, ' \n')
@@ -255,7 +255,7 @@ test('a token file must hold something, unless it may come later', async (t) => 
   access({ user: { tokenFile: file } })
 })
 
-test('a client certificate comes with its key; files may come later, if they may be awaited', () => {
+test('a client certificate requires the key that matches it; missing files are accepted if they are awaited', () => {
   const of = 'of user "u"'
   refused({ user: { certData } }, `client-certificate ${of} has no client-key`)
   refused({ user: { keyData } }, `client-key ${of} has no client-certificate`)
@@ -283,7 +283,7 @@ test('a client certificate comes with its key; files may come later, if they may
   assert.deepEqual(clientCertificate.key, { text: certificate('client-1.key') })
 })
 
-test('what is wrong with a pair of PEMs, or with authorities, is said', () => {
+test('the errors for a certificate, a key and authorities name what is wrong', () => {
   const [cert, key] = [certificate('client-1.crt'), certificate('client-1.key')]
   assert.equal(keyPairProblem(cert, key), undefined)
   assert.match(
@@ -301,7 +301,7 @@ test('what is wrong with a pair of PEMs, or with authorities, is said', () => {
   assert.equal(authorityProblem(key), 'no PEM certificate')
 })
 
-test('credentials that are refused are replaced where they come from', () => {
+test('the remedy for refused credentials names where they come from', () => {
   const remedy = (user?: Partial<UserEntry>): string => remedyOf(access({ user, awaitsCredentials: true }))
   assert.equal(remedy({ tokenFile: '/run/token', token: 't', exec }), 'write a newer token to /run/token')
   assert.equal(remedy({ token: 't', exec }), 'write a newer token into the kubeconfig')
@@ -315,7 +315,7 @@ test('credentials that are refused are replaced where they come from', () => {
   for (const user of [undefined, {}]) assert.equal(remedy(user), none)
 })
 
-test('who is impersonated is in the headers; what is not set is not', () => {
+test('the impersonation headers contain the fields that are set, and no others', () => {
   const user = (fields: Partial<UserEntry>) => impersonationHeaders({ name: 'u', ...fields } as UserEntry)
   assert.deepEqual(impersonationHeaders(undefined), {})
   assert.deepEqual(user({ impersonateUser: '', impersonateUid: '', impersonateGroups: [] }), {})
@@ -336,7 +336,7 @@ test('who is impersonated is in the headers; what is not set is not', () => {
   )
 })
 
-test('a key of an extra is escaped byte by byte, where a header name may not have them', () => {
+test('the bytes of an extra key that a header name may not contain are percent-encoded', () => {
   assert.equal(escapeHeaderKey("aZ09!#$&'*+.^_`|~-"), "aZ09!#$&'*+.^_`|~-")
   assert.equal(escapeHeaderKey('é%\n/:'), '%C3%A9%25%0A%2F%3A')
 })

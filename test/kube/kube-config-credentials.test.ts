@@ -30,7 +30,7 @@ function gate(accepted: () => string): RequestListener {
   }
 }
 
-test('what a request proves its sender by is taken out of texts', async (t) => {
+test('the credentials of a request are redacted from texts after it was sent', async (t) => {
   const secret = 'secret-of-a-file-for-this-test'
   const basic = base64('alice:a-password-of-this-test')
   const [, line = ''] = certificate('client-2.key').split('\n')
@@ -50,7 +50,7 @@ test('what a request proves its sender by is taken out of texts', async (t) => {
   }
 })
 
-test('a client certificate inside the kubeconfig is replaced with the file', async (t) => {
+test('a client certificate inside the kubeconfig is replaced when the file changes', async (t) => {
   const { clock, transport, write, logger } = await setUp(t, echo, () => inline('client-1'))
   assert.equal(await bodyFrom(transport), '|client-1')
   await write(inline('client-2'))
@@ -61,7 +61,7 @@ test('a client certificate inside the kubeconfig is replaced with the file', asy
   assert.deepEqual(logger.lines, [])
 })
 
-test('after a 401 a token that the kubeconfig now has is used at once', async (t) => {
+test('after a 401 a new token in the kubeconfig is used at once', async (t) => {
   let accepted = 'Bearer one|'
   const { transport, write, logger } = await setUp(
     t,
@@ -75,7 +75,7 @@ test('after a 401 a token that the kubeconfig now has is used at once', async (t
   assert.deepEqual(logger.lines, [], 'a rotation that goes well is not worth a line')
 })
 
-test('a 401 is one line in the log until it is over; what is written meanwhile is used a second later', async (t) => {
+test('a series of 401s is logged once until it is over, and a token that is written meanwhile is used', async (t) => {
   let accepted = 'Bearer one|'
   const { transport, clock, write, logger } = await setUp(
     t,
@@ -99,7 +99,7 @@ test('a 401 is one line in the log until it is over; what is written meanwhile i
   )
 })
 
-test('a 401 is answered and logged too if the token says that it ends in the year 33658', async (t) => {
+test('a 401 for a token that claims to expire in the year 33658 is returned, and logged without the expiry', async (t) => {
   const payload = Buffer.from(JSON.stringify({ exp: 999_999_999_999 })).toString('base64url')
   const { transport, logger } = await setUp(
     t,
@@ -123,7 +123,7 @@ const mends: readonly (readonly [user: (directory: string) => string, mend: (dir
   [() => '', () => 'none are configured; add credentials for the user of the context to the kubeconfig'],
 ]
 for (const [user, mend] of mends) {
-  test(`the line about a 401 says what to do: ${mend('DIR')}`, async (t) => {
+  test(`the log line about a 401 names the remedy: ${mend('DIR')}`, async (t) => {
     const { directory, transport, logger } = await setUp(t, (_, response) => response.writeHead(401).end(), prepared)
     await ask(transport)
     const [line] = logger.lines
@@ -136,7 +136,7 @@ for (const [user, mend] of mends) {
   })
 }
 
-test('requests that fare otherwise side by side do not make a line each', async (t) => {
+test('requests that are alternately accepted and refused with 401 cause a single log line', async (t) => {
   let asked = 0
   const { transport, clock, logger } = await setUp(
     t,
@@ -168,7 +168,7 @@ const damaged: [what: string, text: (origin: string) => string | undefined][] = 
   ['has a damaged authority', (origin) => kubeconfigOf(origin, 'token: two', 'certificate-authority-data: AAAA')],
 ]
 for (const [what, text] of damaged) {
-  test(`a kubeconfig that ${what} leaves the credentials in force, with one warning`, async (t) => {
+  test(`a kubeconfig that ${what} leaves the previous credentials in use, with one warning`, async (t) => {
     const { transport, clock, server, kubeconfig, write, logger } = await setUp(t, echo, () => 'token: one')
     assert.equal(await bodyFrom(transport), 'Bearer one|')
     const content = text(server.url.origin)
@@ -198,7 +198,7 @@ for (const [what, content] of [
   ['is missing', undefined],
   ['is damaged', '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'],
 ] as const) {
-  test(`while the file of another authority ${what}, tokens of the kubeconfig before are renewed`, async (t) => {
+  test(`while the file of a new authority ${what}, the token file of the previous kubeconfig is still read again`, async (t) => {
     const { transport, clock, server, directory, kubeconfig, logger } = await setUp(t, echo, async (into) => {
       await writeFile(`${into}/token`, 'one')
       return `tokenFile: ${into}/token`
@@ -233,7 +233,7 @@ for (const [what, content] of [
   })
 }
 
-test('another current-context changes nothing: the context of the start stays', async (t) => {
+test('a change of current-context has no effect: the context of the start stays in use', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
   assert.equal(await bodyFrom(transport), 'Bearer one|')
   const other = `clusters: [{ name: c, cluster: { server: "${server.url.origin}" } }]
@@ -250,7 +250,7 @@ current-context: prod`
   }
 })
 
-test('another authority in the kubeconfig is trusted, and the one before no longer', async (t) => {
+test('after a change of the authority in the kubeconfig the previous authority is no longer trusted', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
   await ask(transport)
   await writeFile(
@@ -263,7 +263,7 @@ test('another authority in the kubeconfig is trusted, and the one before no long
   await assert.rejects(ask(transport), /certificate/)
 })
 
-test('a new authority that does not verify the server costs everything but anonymous probes, until it does', async (t) => {
+test('while a new authority does not verify the server, only anonymous probes are sent', async (t) => {
   const user = `token: one, ${inline('client-1')}`
   const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => user)
   const file = join(directory, 'ca.crt')
@@ -300,7 +300,7 @@ test('a new authority that does not verify the server costs everything but anony
   )
 })
 
-test('an authority that never verified the server is trusted by no probe either', async (t) => {
+test('a probe is not sent either if no authority has ever verified the server', async (t) => {
   const { transport, server, kubeconfig, clock } = await setUp(t, echo, () => 'token: one')
   const other = `certificate-authority-data: ${base64(certificate('other-ca.crt'))}`
   await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', other))
@@ -312,7 +312,7 @@ test('an authority that never verified the server is trusted by no probe either'
 })
 
 for (const content of ['', certificate('ca.crt').replace(/M/g, 'N')]) {
-  test(`a certificate authority file ${content === '' ? 'without a certificate' : 'of damaged ones'} is not taken over`, async (t) => {
+  test(`a certificate authority file ${content === '' ? 'without a certificate' : 'of damaged ones'} does not replace the previous one`, async (t) => {
     const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => 'token: one')
     const file = join(directory, 'ca.crt')
     await writeFile(file, certificate('ca.crt'))
@@ -332,7 +332,7 @@ for (const content of ['', certificate('ca.crt').replace(/M/g, 'N')]) {
   })
 }
 
-test('while the file of the certificate authority cannot be read, a token is replaced all the same', async (t) => {
+test('while the certificate authority file cannot be read, a token is still replaced', async (t) => {
   const { transport, clock, server, logger, directory, kubeconfig } = await setUp(t, echo, () => 'token: one')
   const [ca, token] = [join(directory, 'ca.crt'), join(directory, 'token')]
   await writeFile(ca, certificate('ca.crt'))
@@ -358,7 +358,7 @@ test('while the file of the certificate authority cannot be read, a token is rep
   )
 })
 
-test('a wrong authority in place of those of the system costs everything but anonymous probes', async (t) => {
+test('while a wrong authority replaces those of the system, only anonymous probes are sent', async (t) => {
   const authorities = getCACertificates('default')
   t.after(() => setDefaultCACertificates(authorities))
   setDefaultCACertificates([certificate('ca.crt')])
@@ -401,7 +401,7 @@ for (const [user, what] of [
   ['token: two', 'a token'],
   ['exec: { apiVersion: client.authentication.k8s.io/v1, command: echo }', 'an exec plugin'],
 ] as const) {
-  test(`an authority that hangs does not block the program when the kubeconfig names it and ${what}`, {
+  test(`a kubeconfig with a hanging authority file and ${what} does not block the program`, {
     timeout: 60_000,
   }, async (t) => {
     const { directory, kubeconfig, server } = await setUp(t, echo, () => 'token: one')
@@ -414,7 +414,7 @@ for (const [user, what] of [
   })
 }
 
-test('while there are no credentials yet and the authority hangs, probes read its file once', {
+test('while there are no credentials and the authority file hangs, probes do not block the reading of other files', {
   timeout: 60_000,
 }, async (t) => {
   const directory = await tempDir(t)
@@ -446,7 +446,7 @@ test('while there are no credentials yet and the authority hangs, probes read it
   }
 })
 
-test('so it is for a context without a user', async (t) => {
+test('a context without a user no longer trusts the previous authority after a change of the authority', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
   const withoutUser = (ca?: string): string => kubeconfigOf(server.url.origin, '', ca).replace(', user: u }', ' }')
   await writeFile(kubeconfig, withoutUser())
@@ -484,7 +484,7 @@ const startWallMs = 1_767_225_600_000
 const runs = (directory: string): number =>
   existsSync(join(directory, 'log')) ? readFileSync(join(directory, 'log'), 'utf8').split('\n').length - 1 : 0
 
-test('while an exec plugin takes its time to renew a token, requests go on with the one that is still valid', async (t) => {
+test('while an exec plugin is slow to renew a token, requests use the one that is still valid', async (t) => {
   const { transport, clock, directory, logger } = await setUp(t, echo, slowPlugin(startWallMs))
   assert.equal(await bodyFrom(transport), 'Bearer 1|')
   await clock.advance(239_000)
@@ -502,7 +502,7 @@ test('while an exec plugin takes its time to renew a token, requests go on with 
   assert.deepEqual(logger.lines, [])
 })
 
-test('a 401 waits a second for a plugin, and no longer; the plugin goes on', async (t) => {
+test('a request with a 401 waits one second for an exec plugin, which then continues in the background', async (t) => {
   let accepted = 'Bearer 1|'
   const { transport, clock, directory } = await setUp(
     t,
@@ -521,7 +521,7 @@ test('a 401 waits a second for a plugin, and no longer; the plugin goes on', asy
   assert.equal(runs(directory), 2)
 })
 
-test('a plugin that asks for cluster information gets the certificate authority', async (t) => {
+test('an exec plugin with provideClusterInfo receives the certificate authority', async (t) => {
   const { directory, transport } = await setUp(t, echo, async (directory) => {
     const script = join(directory, 'plugin.sh')
     await writeFile(script, `printf '%s' "$KUBERNETES_EXEC_INFO" >${directory}/info`)
@@ -533,7 +533,7 @@ test('a plugin that asks for cluster information gets the certificate authority'
   assert.equal(spec.cluster['certificate-authority-data'], base64(certificate('ca.crt')))
 })
 
-test('what a request waits for ends with its signal', async (t) => {
+test('an abort ends the wait of a request for its exec plugin', async (t) => {
   const { transport } = await setUp(
     t,
     echo,
@@ -545,7 +545,7 @@ test('what a request waits for ends with its signal', async (t) => {
   await assert.rejects(waiting, (reason) => reason === 'enough')
 })
 
-test('closing ends an issuer that is waited for', async (t) => {
+test('closing ends a pending request to an issuer', async (t) => {
   const issuer = await startServer(t, () => {}, { tls: serverTls('loopback') })
   const { transport } = await setUp(
     t,
@@ -561,7 +561,7 @@ test('closing ends an issuer that is waited for', async (t) => {
   await eventually('nothing is left open', () => issuer.open() === 0)
 })
 
-test('a token that is taken out of the kubeconfig makes room for the plugin beside it', async (t) => {
+test('when the token is removed from the kubeconfig, the exec plugin beside it is used', async (t) => {
   const { transport, clock, directory, write } = await setUp(t, echo, async (directory) => {
     return `token: own, ${await slowPlugin(startWallMs)(directory)}`
   })
@@ -618,7 +618,7 @@ const countOfToken: RequestListener = (request, response) => {
   response.end(String(JSON.parse(Buffer.from(payload, 'base64url').toString()).count ?? 0))
 }
 
-test('an id-token is renewed by the issuer before it ends, in the background', async (t) => {
+test('the issuer renews an id-token in the background before it expires', async (t) => {
   const { refreshed, userWith } = await startIssuer(t)
   const user = userWith(nowSeconds + 600)
   const { transport, clock, logger } = await setUp(t, countOfToken, () => user, { startWallMs })
@@ -651,7 +651,7 @@ test('two transports of one kubeconfig use each refresh token once', { timeout: 
 })
 
 for (const scheme of ['http:', 'ftp:']) {
-  test(`a token endpoint with ${scheme} gets neither refresh token nor client secret`, async (t) => {
+  test(`a token endpoint with ${scheme} receives neither the refresh token nor the client secret`, async (t) => {
     const plain = await startServer(t, (_, response) => response.end('{"id_token":"a.b.c"}'))
     const issuer = await startServer(
       t,
@@ -673,7 +673,7 @@ for (const scheme of ['http:', 'ftp:']) {
   })
 }
 
-test('a plugin that gives the same token with a later end has renewed it', async (t) => {
+test('a plugin that returns the same token with a later expiry has renewed it', async (t) => {
   const metrics = prometheusMetrics()
   const { transport, clock, directory } = await setUp(
     t,
@@ -705,7 +705,7 @@ test('a plugin that gives the same token with a later end has renewed it', async
   assert.equal(runs(directory), 2)
 })
 
-test('a metric tells when the credentials end', async (t) => {
+test('a metric reports when the credentials expire', async (t) => {
   const metrics = prometheusMetrics()
   const { transport, clock, write } = await setUp(t, echo, () => inline('client-1'), { metrics })
   const samples = async (): Promise<string[]> =>
@@ -725,7 +725,7 @@ test('a metric tells when the credentials end', async (t) => {
   assert.deepEqual(await samples(), [authority, '{kind="token"} 4000000000'])
 })
 
-test('a client certificate that ends soon is warned of while it is in use', async (t) => {
+test('a certificate in use that expires soon causes one warning', async (t) => {
   const { transport, clock, logger } = await setUp(t, echo, () => inline('client-1'), {
     metrics: prometheusMetrics(),
     startWallMs: Date.UTC(2119, 11, 25) - 1,

@@ -57,7 +57,7 @@ async function pluginOf(
 const answer = (status: unknown, more: object = {}): string =>
   `console.log(JSON.stringify(${JSON.stringify({ apiVersion, kind: 'ExecCredential', status, ...more })}))`
 
-test('a plugin gives a token and its end, from the timestamp or from the token itself', async (t) => {
+test('a plugin returns a token and its expiry, from the timestamp or from the token itself', async (t) => {
   const endsMs = 3_600_000
   const jwt = `e30.${Buffer.from(JSON.stringify({ exp: 7_200 })).toString('base64url')}.c2ln`
   for (const [status, authorization, expiresMs] of [
@@ -73,7 +73,7 @@ test('a plugin gives a token and its end, from the timestamp or from the token i
 
 const told = ({ authorization = '' }: Grant): unknown => JSON.parse(authorization.slice('Bearer '.length))
 
-test('a plugin is told of the cluster if it asks, and gives a client certificate', async (t) => {
+test('a plugin receives the cluster if it requests it, and may return a client certificate', async (t) => {
   const cert = certificate('client-1.crt')
   const key = certificate('client-1.key')
   const given = JSON.stringify({ clientCertificateData: cert, clientKeyData: key })
@@ -123,7 +123,7 @@ const failures: [body: string, words: RegExp][] = [
   ['process.stdout.write("x".repeat(2_000_000)); setTimeout(() => {}, 1e4)', /wrote more than 1048576 bytes$/],
 ]
 for (const [body, words] of failures) {
-  test(`a plugin that fails is no credential: ${words.source}`, async (t) => {
+  test(`a failing plugin yields no credentials, but an error: ${words.source}`, async (t) => {
     const { run } = await pluginOf(t, body)
     const refused = (error: unknown): boolean => {
       assert.ok(isKubeError(error, 'NoCredentials'))
@@ -136,12 +136,12 @@ for (const [body, words] of failures) {
   })
 }
 
-test('a plugin that is not installed says so', async (t) => {
+test('the error reports that a plugin is not installed', async (t) => {
   const { run } = await pluginOf(t, '', {}, { command: 'no-such-plugin-of-this-test' })
   await assert.rejects(run(), /^KubeError: exec plugin "no-such-plugin-of-this-test" of user "u" is not installed/)
 })
 
-test('a plugin that hangs is ended with all that it started', async (t) => {
+test('a plugin that hangs is killed with its child processes', async (t) => {
   const directory = await tempDir(t)
   const pidFile = join(directory, 'pid')
   const body = `const child = require('node:child_process').spawn(process.execPath, ['-e', 'setTimeout(() => {}, 6e4)'], { stdio: 'inherit' })
@@ -154,7 +154,7 @@ test('a plugin that hangs is ended with all that it started', async (t) => {
   await eventually('its child is gone', () => !isAlive(pid))
 })
 
-test('a plugin that gives no first answer within a second is named, once', async (t) => {
+test('a plugin that does not answer within a second is logged once', async (t) => {
   const logger = memoryLogger()
   const { run } = await pluginOf(t, 'setTimeout(() => {}, 6e4)', { timeoutMs: 1_200, logger })
   for (let times = 0; times < 2; times++) await assert.rejects(run(), /did not answer within 1200 ms$/)
@@ -163,7 +163,7 @@ test('a plugin that gives no first answer within a second is named, once', async
   assert.match(lines[0] ?? '', /^warn exec plugin ".*" of user "u" has not answered yet; requests .* wait for it$/)
 })
 
-test('what a plugin wrote until its end counts, also if a process that it started keeps the pipes open', async (t) => {
+test('the output of a plugin counts when it exits, even if a child process still holds its pipes open', async (t) => {
   const pidFile = join(await tempDir(t), 'pid')
   const agent = "const agent = require('node:child_process').spawn('sleep', ['60'], { stdio: 'inherit' })"
   const body = `${agent}\nrequire('node:fs').writeFileSync(${JSON.stringify(pidFile)}, String(agent.pid))\nagent.unref()`
@@ -180,7 +180,7 @@ test('what a plugin wrote until its end counts, also if a process that it starte
   endAgent()
 })
 
-test('closing ends a plugin that runs', async (t) => {
+test('closing stops a running plugin', async (t) => {
   const { run, close, runs } = await pluginOf(t, 'setTimeout(() => {}, 6e4)')
   const waiting = assert.rejects(run(), /^KubeError: exec plugin .* was stopped: the connection is closed$/)
   await eventually('it runs', () => runs() === 1)
@@ -188,14 +188,14 @@ test('closing ends a plugin that runs', async (t) => {
   await waiting
 })
 
-test('a variable without a value is empty for a plugin, as for kubectl', async (t) => {
+test('a plugin receives a variable without a value as an empty one, as with kubectl', async (t) => {
   const script = `echo '{"apiVersion":"${apiVersion}","kind":"ExecCredential","status":{"token":"'"[\${A-unset}\${B-unset}]"'"}}'`
   const config = { command: 'sh', args: ['-c', script], env: [{ name: 'A', value: null }, { name: 'B' }] }
   const { run } = await pluginOf(t, '', {}, config)
   assert.equal((await run()).authorization, 'Bearer []')
 })
 
-test('a process that may open no more files goes on without its plugin', () => {
+test('a process that may open no more files reports that the plugin cannot be run, and continues', () => {
   const source = (file: string): string => JSON.stringify(import.meta.resolve(`../../src/${file}`))
   const program = `
     import { closeSync, openSync } from 'node:fs'

@@ -21,12 +21,12 @@ for (const [life, aheadMs] of [
   [minute, 30 * second],
   [3 * second, 1.5 * second],
 ] as const) {
-  test(`a grant of ${life / second} s is asked for anew ${aheadMs / second} s before its end`, () => {
+  test(`a grant of ${life / second} s is renewed ${aheadMs / second} s before it expires`, () => {
     assert.equal(planRenewal({ expiresMs: startMs + life, isNewer: true, nowMs: startMs }), startMs + life - aheadMs)
   })
 }
 
-test('a grant that is no newer is asked for again after a quarter of what is left, at most after a minute and at least after a second', () => {
+test('a grant that is no newer is retried after a quarter of its remaining life, within one second to one minute', () => {
   const after = (leftMs: number): number =>
     planRenewal({ expiresMs: startMs + leftMs, isNewer: false, nowMs: startMs }) - startMs
   assert.deepEqual([10 * minute, 2 * minute, 40 * second, second, -hour].map(after), [
@@ -38,7 +38,7 @@ test('a grant that is no newer is asked for again after a quarter of what is lef
   ])
 })
 
-test('a grant that has ended when it is given is asked for again after a second, not at once', () => {
+test('a grant that has already expired on arrival is requested again after a second, not at once', () => {
   assert.equal(planRenewal({ expiresMs: startMs - hour, isNewer: true, nowMs: startMs }), startMs + second)
 })
 
@@ -70,7 +70,7 @@ function open(pollMs?: number) {
   return { time, renewal, attempts, give, current, atOnce, settled: () => settled }
 }
 
-test('who comes before the first grant waits for it, and all wait for the same one', async () => {
+test('requests before the first grant all wait for the same grant', async () => {
   const { attempts, current, give } = open()
   const waiting = Promise.all([current(), current(), current()])
   give('one')
@@ -78,7 +78,7 @@ test('who comes before the first grant waits for it, and all wait for the same o
   assert.equal(attempts.length, 1)
 })
 
-test('while it is renewed, and when that fails or hangs beyond its end, what is held is given at once', async () => {
+test('during a renewal, and when it fails or hangs past the expiry, the present grant is returned at once', async () => {
   const { time, renewal, attempts, current, atOnce, give, settled } = open()
   const first = current()
   give('one', startMs + 5 * minute)
@@ -107,7 +107,7 @@ test('while it is renewed, and when that fails or hangs beyond its end, what is 
   assert.deepEqual([renewal.failure, settled()], [undefined, 3])
 })
 
-test('a plugin that gives what it has kept is asked again in time, and not in a loop', async () => {
+test('a plugin that returns its cached grant again is retried before the expiry, but not in a loop', async () => {
   const { time, attempts, current, give } = open()
   const first = current()
   give('one', startMs + 5 * minute)
@@ -120,7 +120,7 @@ test('a plugin that gives what it has kept is asked again in time, and not in a 
   assert.ok(attempts.length > 10 && attempts.length < 20, `${attempts.length} attempts`)
 })
 
-test('a grant that has expired does not replace one that has not', async () => {
+test('an expired grant does not replace a valid one', async () => {
   const { time, renewal, attempts, give, current, atOnce } = open()
   const first = current()
   give('one', startMs + 10 * minute)
@@ -145,7 +145,7 @@ test('a grant that has expired does not replace one that has not', async () => {
   assert.equal(await atOnce(), 'over too')
 })
 
-test('a grant without end is kept until it is asked for, or until the time after which it is asked for anyhow', async () => {
+test('a grant without an expiry is used until a renewal is requested, or until the poll interval has passed', async () => {
   const endless = open()
   const first = endless.current()
   endless.give('one')
@@ -167,7 +167,7 @@ test('a grant without end is kept until it is asked for, or until the time after
   assert.equal(polled.attempts.length, 2)
 })
 
-test('what was never had is asked for at most once in a second', async () => {
+test('before the first grant at most one is requested each second', async () => {
   const { time, attempts, current, atOnce } = open()
   const refused = assert.rejects(current(), /not yet/)
   attempts[0]?.reject(new KubeError('NoCredentials', 'not yet'))
@@ -181,7 +181,7 @@ test('what was never had is asked for at most once in a second', async () => {
   await next
 })
 
-test('the grant of an id-token ends when the token does', async () => {
+test('the grant of an id-token expires when the token does', async () => {
   const nowMs = 1_000_000_000
   const payload = Buffer.from(JSON.stringify({ exp: nowMs / 1000 + 600 })).toString('base64url')
   const config = new KubeConfig()
@@ -228,7 +228,7 @@ async function startIssuer(t: TestContext, endpoint?: string) {
   return { seen, settings }
 }
 
-test('the issuer gets the id and the secret of the client encoded, and no text shows a token of it', async (t) => {
+test('the issuer receives the client id and secret encoded; tokens and secrets are redacted from texts', async (t) => {
   const { seen, settings } = await startIssuer(t)
   const config = configWith({ name: 'oidc', config: settings })
   const clock = new VirtualClock().view()
@@ -239,14 +239,14 @@ test('the issuer gets the id and the secret of the client encoded, and no text s
   for (const secret of secrets) assert.equal(withoutSecrets(`<${secret}>`), '<[redacted]>')
 })
 
-test('an issuer without TLS on another machine is not asked', async (t) => {
+test('an issuer without TLS on another machine does not receive the refresh token', async (t) => {
   const { settings } = await startIssuer(t)
   await assert.rejects(refreshIdToken({ ...settings, 'idp-issuer-url': 'http://192.0.2.1/realm' }, signal), {
     message: 'the issuer http://192.0.2.1 does not use TLS; the refresh token is not sent',
   })
 })
 
-test('an id-token that is empty, or that no request can carry, is not used', async (t) => {
+test('an id-token that is empty, or that no HTTP header can carry, is not used', async (t) => {
   for (const [token, reason] of [
     ['', 'the token_endpoint returned no id_token'],
     ['e30.e30.c2ln\n', 'returned a token that contains a character that no HTTP header may have'],
@@ -264,20 +264,20 @@ test('an id-token that is empty, or that no request can carry, is not used', asy
   }
 })
 
-test('a token_endpoint without TLS elsewhere is named by its origin only, and gets nothing', async (t) => {
+test('a token_endpoint without TLS elsewhere receives nothing, and the error names only its origin', async (t) => {
   const { settings } = await startIssuer(t, 'http://192.0.2.1/token?code=secret')
   await assert.rejects(refreshIdToken(settings, signal), {
     message: 'the token_endpoint http://192.0.2.1 does not use TLS; the refresh token is not sent',
   })
 })
 
-test('an answer of an issuer is read up to a MiB', async (t) => {
+test('an answer of more than one MiB from an issuer is refused', async (t) => {
   const issuer = await startServer(t, (_, response) => void response.end(`${' '.repeat(1024 * 1024)}{}`))
   const settings = { 'client-id': 'c', 'refresh-token': 'r', 'idp-issuer-url': issuer.url.origin }
   await assert.rejects(refreshIdToken(settings, signal), /returned more than 1048576 bytes$/)
 })
 
-test('what an auth-provider of a program fails with is one line without secrets', async () => {
+test('the error of an auth-provider that a program has added is one line without secrets', async () => {
   const config = configWith({ name: 'mine' })
   config.addAuthenticator({
     isAuthProvider: (user) => user.authProvider?.name === 'mine',

@@ -30,7 +30,7 @@ import {
 } from './kube-config-setup.ts'
 import { certificate, certificateFile, serverTls, startServer } from './loopback-server.ts'
 
-test('every kind of credential gets into the request', async (t) => {
+test('a request carries the token, password, client certificate or exec plugin token of the user', async (t) => {
   const basic = Buffer.from('alice:secret').toString('base64')
   const exec =
     'exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, "echo \'{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"e\\"}}\'"] }'
@@ -48,7 +48,7 @@ test('every kind of credential gets into the request', async (t) => {
   }
 })
 
-test('to a server without TLS nothing goes that proves who asks, as with kubectl, and that is said once', async (t) => {
+test('a server without TLS receives no credentials, only the impersonated user, and that is logged once', async (t) => {
   const exec = 'exec: { apiVersion: client.authentication.k8s.io/v1, command: never-run }'
   const oidc = 'auth-provider: { name: oidc, config: { id-token: i } }'
   const client = `client-certificate: ${certificateFile('client-1.crt')}, client-key: ${certificateFile('client-1.key')}`
@@ -87,7 +87,7 @@ test('to a server without TLS nothing goes that proves who asks, as with kubectl
   }
 })
 
-test('that certificates are not checked is said once', async (t) => {
+test('insecure-skip-tls-verify is logged once', async (t) => {
   const server = await startServer(t, echo, { tls: mutualTls })
   const kubeconfig = join(await tempDir(t), 'config')
   await writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: t', 'insecure-skip-tls-verify: true'))
@@ -106,7 +106,7 @@ test('that certificates are not checked is said once', async (t) => {
   )
 })
 
-test('that certificates are not checked any more is said when the kubeconfig says so later, once', async (t) => {
+test('insecure-skip-tls-verify that is added to the kubeconfig later is logged once', async (t) => {
   const { transport, clock, server, kubeconfig, logger } = await setUp(t, echo, () => 'token: one')
   await ask(transport)
   assert.equal(logger.lines.length, 0)
@@ -121,7 +121,7 @@ test('that certificates are not checked any more is said when the kubeconfig say
   )
 })
 
-test('NODE_TLS_REJECT_UNAUTHORIZED=0 has no say in whom the program trusts', async (t) => {
+test('NODE_TLS_REJECT_UNAUTHORIZED=0 does not turn off the verification of certificates', async (t) => {
   const server = await startServer(t, echo, { tls: { ...serverTls('loopback'), ALPNProtocols: ['h2', 'http/1.1'] } })
   const before = process.env.NODE_TLS_REJECT_UNAUTHORIZED
   t.after(() => {
@@ -157,7 +157,7 @@ test('NODE_TLS_REJECT_UNAUTHORIZED=0 has no say in whom the program trusts', asy
   assert.deepEqual(server.asked, [])
 })
 
-test('who is impersonated is told in the headers of client-go', async (t) => {
+test('impersonation is sent in the headers of client-go', async (t) => {
   let headers: readonly string[] = []
   const { transport } = await setUp(
     t,
@@ -185,7 +185,7 @@ test('who is impersonated is told in the headers of client-go', async (t) => {
   assert.equal(escapeHeaderKey('a/ä:%'), 'a%2F%C3%A4%3A%25')
 })
 
-test('a token file is read again every second, over the same connection, and counts when it was the same twice; while it is empty the last token stays', async (t) => {
+test('a token file is read every second, and a new token is used after two equal readings; unfit contents are not used', async (t) => {
   const token = (directory: string): string => join(directory, 'token')
   const { directory, server, clock, logger, transport } = await setUp(t, echo, async (directory) => {
     await writeFile(token(directory), 'one\n')
@@ -226,7 +226,7 @@ test('a token file is read again every second, over the same connection, and cou
   assert.ok(server.connections() <= 2)
 })
 
-test('after a 401 a rotated token is read at once and the request sent again, once', async (t) => {
+test('after a 401 a rotated token is read at once, and the request is sent a second time, but not a third', async (t) => {
   let accepted = 'Bearer one'
   const { directory, server, transport } = await setUp(
     t,
@@ -253,7 +253,7 @@ test('after a 401 a rotated token is read at once and the request sent again, on
   assert.equal(server.asked.length, before + 1)
 })
 
-test('a 401 for credentials that cannot change stands', async (t) => {
+test('a 401 for credentials that cannot change is returned without another attempt', async (t) => {
   const { server, transport } = await setUp(
     t,
     (_, response) => {
@@ -265,7 +265,7 @@ test('a 401 for credentials that cannot change stands', async (t) => {
   assert.equal(server.asked.length, 1)
 })
 
-test('a user who is locked out does not start the exec plugin for every request', async (t) => {
+test('repeated 401s do not start the exec plugin for every request', async (t) => {
   const plugin = async (directory: string): Promise<string> => {
     const script = join(directory, 'plugin.sh')
     await writeFile(
@@ -291,7 +291,7 @@ test('a user who is locked out does not start the exec plugin for every request'
   assert.equal(tokens.at(-1), 'Bearer 3')
 })
 
-test('credentials that were never had reject as NoCredentials, and nothing is sent', async (t) => {
+test('a request without any available credentials rejects with NoCredentials, and nothing is sent', async (t) => {
   const { server, transport } = await setUp(
     t,
     echo,
@@ -303,7 +303,7 @@ test('credentials that were never had reject as NoCredentials, and nothing is se
 
 const probe = { ...request, mayBeAnonymous: true }
 
-test('a readiness probe does not wait for credentials that are not there yet, and goes without any', async (t) => {
+test('a readiness probe waits 250 ms for missing credentials and is then sent without any', async (t) => {
   const impersonated: unknown[] = []
   const listener: RequestListener = (request, response) => {
     impersonated.push(request.headers['impersonate-user'])
@@ -337,7 +337,7 @@ test('a readiness probe does not wait for credentials that are not there yet, an
   assert.deepEqual(logger.lines, [])
 })
 
-test('a plugin that fails at the start costs probes their credentials only, and makes one line until it works', async (t) => {
+test('while an exec plugin fails at the start, probes are sent anonymously, with one log line until it works', async (t) => {
   const { transport, clock, logger, directory } = await setUp(t, echo, async (directory) => {
     const script = join(directory, 'plugin.sh')
     await writeFile(
@@ -380,7 +380,7 @@ test('closing ends an anonymous probe', async (t) => {
   await probed
 })
 
-test('a rotated client certificate gets new connections; the old ones close when their watch has ended', async (t) => {
+test('a rotated client certificate leads to new connections; the old ones close when their watch has ended', async (t) => {
   const ends: (() => void)[] = []
   const listener: RequestListener = (request, response) => {
     if (request.url !== '/watch') return echo(request, response)
@@ -443,14 +443,14 @@ test('closing ends requests on old and new connections', async (t) => {
   await eventually('all connections close', () => server.open() === 0)
 })
 
-test('a transport that is closed before its first request connects nowhere', async (t) => {
+test('a transport that is closed before its first request opens no connection', async (t) => {
   const { server, transport } = await setUp(t, echo, () => 'token: t')
   await transport.close()
   await assert.rejects(ask(transport), (error) => isKubeError(error, 'Unreachable'))
   assert.equal(server.connections(), 0)
 })
 
-test('a KubeConfig of client-node that a program made itself will do', async (t) => {
+test('a KubeConfig of client-node that a program has built can be used, with a time limit for its auth-provider', async (t) => {
   const server = await startServer(t, echo, { tls: mutualTls })
   const config = new KubeConfig()
   config.loadFromClusterAndUser(
@@ -477,7 +477,7 @@ test('a KubeConfig of client-node that a program made itself will do', async (t)
   await assert.rejects(ask(hanging), /^KubeError: .*auth-provider "hangs": no answer within 20 ms$/)
 })
 
-test('credentials go to the readiness URL only where nobody else can take them', async (t) => {
+test('credentials are sent to the readiness URL only if no other server can receive them', async (t) => {
   const directory = await tempDir(t)
   const kubeconfig = join(directory, 'config')
   const withServer = async (server: string): Promise<Awaited<ReturnType<typeof loadKubeConfig>>> => {

@@ -34,7 +34,7 @@ async function load(t: TestContext, text: string, options: LoadKubeConfigOptions
   return loadKubeConfig({ kubeconfig, environment: {}, homeDirectory: directory, ...options })
 }
 
-test('a kubeconfig is read, with the fields that client-node has no place for', async (t) => {
+test('a kubeconfig is read, including the fields that client-node ignores', async (t) => {
   const { config, access } = await load(
     t,
     configOf(
@@ -62,7 +62,7 @@ test('a kubeconfig is read, with the fields that client-node has no place for', 
   assert.equal(config.getCurrentCluster()?.server, access.cluster.server)
 })
 
-test('relative paths are relative to the file that holds them; a command is one only if it has a slash', async (t) => {
+test('relative paths start at the file that contains them; a command is a path only if it has a slash', async (t) => {
   const directory = await tempDir(t)
   await mkdir(join(directory, 'pki'))
   for (const name of ['ca.crt', 'client-1.crt', 'client-1.key']) {
@@ -93,7 +93,7 @@ test('relative paths are relative to the file that holds them; a command is one 
   }
 })
 
-test('of several files the first to name something wins, and those that are missing are passed over', async (t) => {
+test('of several files the first one that sets a value wins, and missing files are ignored', async (t) => {
   const directory = await tempDir(t)
   const one = join(directory, 'one')
   const two = join(directory, 'two')
@@ -106,7 +106,7 @@ test('of several files the first to name something wins, and those that are miss
   assert.equal(access.source, `${one}${delimiter}${two}, context "dev"`)
 })
 
-test('without a file the environment, the home directory and the Pod are looked at, in this order', async (t) => {
+test('without a file the environment, the home directory and the Pod are tried, in this order', async (t) => {
   const home = await tempDir(t)
   const account = await tempDir(t)
   const pod = { KUBERNETES_SERVICE_HOST: '2001:db8::1', KUBERNETES_SERVICE_PORT: '443' }
@@ -136,7 +136,7 @@ test('without a file the environment, the home directory and the Pod are looked 
   )
 })
 
-test('a server may be plain HTTP, without scheme, and its proxy come from the environment', async (t) => {
+test('a server may be plain HTTP without a scheme, and its proxy may come from the environment', async (t) => {
   const plain = await load(t, configOf('server: "192.0.2.1:8080/"'), { environment: { HTTP_PROXY: 'proxy:3128' } })
   assert.equal(plain.access.server.href, 'http://192.0.2.1:8080/')
   assert.equal(plain.access.proxy?.host, 'proxy:3128')
@@ -263,7 +263,7 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
   [configOf(server, 'token: t, as-groups: [a]'), /: user "u" has as-groups, as-uid or as-user-extra, but no as$/],
 ]
 for (const [text, words, options] of mistakes) {
-  test(`a kubeconfig is refused in one line that says ${words.source}`, async (t) => {
+  test(`a kubeconfig is refused with a one-line error that matches ${words.source}`, async (t) => {
     await assert.rejects(load(t, text, options), (error) => {
       assert.ok(error instanceof KubeConfigError, String(error))
       assert.match(error.message, words)
@@ -274,7 +274,7 @@ for (const [text, words, options] of mistakes) {
   })
 }
 
-test('files of a user that may come later may be missing, empty or half written, and nothing else may', async (t) => {
+test('if credentials are awaited, the files of a user may be missing; other mistakes are still refused', async (t) => {
   const awaited = (user: string, cluster = server): Promise<LoadedKubeConfig> =>
     load(t, configOf(cluster, user), { awaitsCredentials: true })
   await awaited('tokenFile: missing')
@@ -288,7 +288,7 @@ test('files of a user that may come later may be missing, empty or half written,
   await assert.rejects(awaited('tokenFile: missing', `${server}, certificate-authority: missing.crt`), /no such file$/)
 })
 
-test('a file that cannot be read is named, with the reason', async (t) => {
+test('the error for a file that cannot be read names the file and the reason', async (t) => {
   const directory = await tempDir(t)
   const missing = join(directory, 'missing')
   const reasonOf = (options: LoadKubeConfigOptions): Promise<string> =>
@@ -308,7 +308,7 @@ test('a file that cannot be read is named, with the reason', async (t) => {
   assert.match(await reasonOf({ ...account, environment }), /^this Pod has no service account token: .*: no such file$/)
 })
 
-test('a kubeconfig that cannot be used is parsed once, and a later one is used', async (t) => {
+test('an unusable kubeconfig is parsed once, and a later usable one is accepted', async (t) => {
   const file = join(await tempDir(t), 'config')
   await writeFile(file, configOf(server))
   const { reload } = await loadKubeConfig({ kubeconfig: file, environment: {} })
@@ -323,7 +323,7 @@ test('a kubeconfig that cannot be used is parsed once, and a later one is used',
   assert.equal((await reload()).access.server.host, '192.0.2.1')
 })
 
-test('files of $KUBECONFIG that hang leave threads for other files', { timeout: 60_000 }, async (t) => {
+test('hanging files of $KUBECONFIG leave threads for other files', { timeout: 60_000 }, async (t) => {
   const directory = await tempDir(t)
   const files = ['one', 'two', 'three', 'four'].map((name) => join(directory, name))
   for (const file of files) await writeFile(file, configOf(server))
@@ -341,7 +341,7 @@ test('files of $KUBECONFIG that hang leave threads for other files', { timeout: 
   await reloaded
 })
 
-test('mistakes in entries that the context does not name do no harm', async (t) => {
+test('mistakes in entries that the context does not use are ignored', async (t) => {
   const text = configOf(server).replace(
     'clusters: [',
     `clusters: [{ name: other }, { name: bad, cluster: { server: "" } }, `,
@@ -349,12 +349,12 @@ test('mistakes in entries that the context does not name do no harm', async (t) 
   assert.equal((await load(t, text)).access.server.host, '192.0.2.1')
 })
 
-test('files of certificates may be named absolutely', async (t) => {
+test('the path of a certificate file may be absolute', async (t) => {
   const text = configOf(`${server}, certificate-authority: ${certificateFile('ca.crt')}`)
   assert.deepEqual((await load(t, text)).access.ca, { file: certificateFile('ca.crt') })
 })
 
-test('a third of a million blanks in base64 are read in a moment', async (t) => {
+test('base64 with 333,333 blanks is refused in less than 20 seconds', async (t) => {
   const startMs = performance.now()
   const text = configOf(`${server}, certificate-authority-data: "A${' '.repeat(333_333)}%"`)
   await assert.rejects(load(t, text), /: certificate-authority-data of cluster "c" is not base64$/)

@@ -145,7 +145,7 @@ test('timings that cannot work are refused with one line', () => {
   assert.throws(() => new Election().add('a', { leaseDurationMs: 1_000 }), RangeError)
 })
 
-test('the first makes the lease and leads, renewing it every two seconds with one request', async () => {
+test('the first candidate creates the Lease and leads, and renews the Lease every two seconds with one write', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(100)
@@ -174,7 +174,7 @@ async function stopIn(election: Election, ...candidates: Candidate[]): Promise<v
   await Promise.all(stops)
 }
 
-test('a leader that stops hands the lease over, and the next leads within its own waiting time', async () => {
+test('a leader that stops releases the Lease, and the next candidate leads within 4.5 seconds', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(100)
@@ -191,7 +191,7 @@ test('a leader that stops hands the lease over, and the next leads within its ow
   await stopIn(election, b)
 })
 
-test('a leader that is killed is followed when its lease ends', async () => {
+test('another candidate replaces a killed leader when its Lease expires', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(100)
@@ -206,7 +206,7 @@ test('a leader that is killed is followed when its lease ends', async () => {
   await stopIn(election, b)
 })
 
-test('a leader with a longer lease is waited for as long as its own lease says', async () => {
+test('candidates wait for a leader with a longer Lease as long as its Lease specifies', async () => {
   const election = new Election()
   const a = election.add('a', { leaseDurationMs: 60_000, renewDeadlineMs: 50_000 })
   await election.time.advance(100)
@@ -221,7 +221,7 @@ test('a leader with a longer lease is waited for as long as its own lease says',
 })
 
 for (const link of ['cut', 'hangs'] as const) {
-  test(`a leader whose link ${link === 'cut' ? 'is cut' : 'hangs'} stops after the renew deadline, before another begins`, async () => {
+  test(`a leader whose connection ${link === 'cut' ? 'is cut' : 'hangs'} stops within the renew deadline, before another begins`, async () => {
     const election = new Election()
     const a = election.add('a')
     await election.time.advance(100)
@@ -245,7 +245,7 @@ for (const link of ['cut', 'hangs'] as const) {
   })
 }
 
-test('a renewal whose answer was lost is no reason to stop', async () => {
+test('a leader continues to lead when the answers to renewals are lost', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(3_000)
@@ -260,7 +260,7 @@ test('a renewal whose answer was lost is no reason to stop', async () => {
   await stopIn(election, a)
 })
 
-test('one renewal that is never answered does not cost the leadership', async () => {
+test('one renewal without an answer does not end the leadership', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(3_000)
@@ -285,7 +285,7 @@ test('the work of a leader that cannot renew ends with its leadership, not at th
   await stopIn(election, a)
 })
 
-test('a renewal whose answer is read after a long freeze proves nothing', async () => {
+test('a candidate does not lead if it reads the answer to a renewal after a long freeze', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(100)
@@ -301,7 +301,7 @@ test('a renewal whose answer is read after a long freeze proves nothing', async 
   await stopIn(election, a, b)
 })
 
-test('a lease that was taken proves nothing when the answer is read after a long freeze', async () => {
+test('a candidate does not lead if it reads the answer to its creation of the Lease after a long freeze', async () => {
   const election = new Election()
   const a = election.add('a')
   assert.ok(await election.time.runUntil(() => election.lease !== undefined, 1_000))
@@ -314,7 +314,7 @@ test('a lease that was taken proves nothing when the answer is read after a long
   await stopIn(election, a, b)
 })
 
-test('a leader that sees another in the lease stops at once', async () => {
+test('a leader that finds another holder in the Lease stops at its next renewal', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(3_000)
@@ -325,7 +325,7 @@ test('a leader that sees another in the lease stops at once', async () => {
   await stopIn(election, a)
 })
 
-test('a lease deleted under its leader is made again by the leader, not by who waits', async () => {
+test('the leader recreates a Lease that was deleted; a waiting candidate does not', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(100)
@@ -339,7 +339,7 @@ test('a lease deleted under its leader is made again by the leader, not by who w
   await stopIn(election, a, b)
 })
 
-test('what others wrote into the lease stays', async () => {
+test('fields that others wrote into the Lease are preserved', async () => {
   const election = new Election()
   election.lease = {
     metadata: { namespace: 'kube-system', name: 'controllers', resourceVersion: '0', labels: { kept: 'yes' } },
@@ -354,7 +354,7 @@ test('what others wrote into the lease stays', async () => {
   await stopIn(election, a)
 })
 
-test('the lease is kept for as long as the work takes to end, and only then handed over', async () => {
+test('a leader that stops holds the Lease until its work has ended, and only then releases it', async () => {
   const election = new Election()
   const options = { retryPeriodMs: 2_000 }
   const slow: Candidate = new Candidate(election, 'slow', options, async () => sleep(slow.clock, 60_000))
@@ -371,7 +371,7 @@ test('the lease is kept for as long as the work takes to end, and only then hand
   await stopIn(election, b)
 })
 
-test('the lease is handed over although the server is busy for three seconds', async () => {
+test('a leader that stops releases the Lease even if the server is busy for three seconds', async () => {
   const election = new Election()
   const a = election.add('a')
   await election.time.advance(5_000)
@@ -384,7 +384,7 @@ test('the lease is handed over although the server is busy for three seconds', a
   assert.equal(election.lease?.spec?.holderIdentity, '')
 })
 
-test('what the work throws ends the run after the lease was handed over', async () => {
+test('an error of the work ends the run after the Lease was released', async () => {
   const election = new Election()
   const mistake = new TypeError('a mistake')
   const a: Candidate = new Candidate(election, 'a', {}, async () => {
@@ -397,7 +397,7 @@ test('what the work throws ends the run after the lease was handed over', async 
   assert.equal(election.lease?.spec?.holderIdentity, '')
 })
 
-test('a mistake in a renewal ends the run, and the lease is not handed over while the work goes on', async () => {
+test('a programming error in a renewal ends the run, and the Lease is not released before the work has ended', async () => {
   const election = new Election()
   const slow: Candidate = new Candidate(election, 'slow', {}, async () => sleep(slow.clock, 6_000))
   await election.time.advance(1_000)
@@ -415,7 +415,7 @@ test('a mistake in a renewal ends the run, and the lease is not handed over whil
   assert.equal(election.lease?.spec?.holderIdentity, '')
 })
 
-test('never do two lead at once, whatever freezes, is cut off, restarts or has its wall clock moved', async () => {
+test('two candidates never lead at once, whatever freezes, is cut off, restarts or has its wall clock moved', async () => {
   for (let seed = 1; seed <= 40; seed++) {
     const random = seededRandom(seed, 'faults')
     const election = new Election(seed)
@@ -456,7 +456,7 @@ test('never do two lead at once, whatever freezes, is cut off, restarts or has i
   }
 })
 
-test('on the embedded API server one of three leads, then each in turn', async () => {
+test('on the embedded API server one of three candidates leads, then each in turn', async () => {
   const time = new VirtualClock()
   const serverClock = time.view()
   const server = createApiServer({ clock: serverClock, random: seededRandom(1, 'server') })
@@ -529,7 +529,7 @@ async function leaderOfServer() {
   return { api, time, logger, refuse, end }
 }
 
-test('two renewals that the server puts off by five seconds do not cost the leadership', {
+test('two renewals that the server refuses with a Retry-After of five seconds do not end the leadership', {
   timeout: 30_000,
 }, async () => {
   const { time, logger, refuse, end } = await leaderOfServer()
@@ -542,7 +542,9 @@ test('two renewals that the server puts off by five seconds do not cost the lead
   )
 })
 
-test('a hand-over that the server puts off by a second comes after that second', { timeout: 30_000 }, async () => {
+test('a release that the server refuses with a Retry-After of one second succeeds after that', {
+  timeout: 30_000,
+}, async () => {
   const { api, refuse, end } = await leaderOfServer()
   refuse(1, 1)
   await end(3_000)

@@ -12,7 +12,7 @@ import { passedOn } from './passed-on.ts'
 const ref = { namespace: 'kube-system', name: 'election' }
 const { signal } = new AbortController()
 
-test('a Lease that does not exist is created, for whole seconds, at the time of the wall clock', async () => {
+test('a Lease that does not exist is created, with whole seconds and the time of the wall clock', async () => {
   const { lock, stored, requests } = await setUp()
   const one = lock('one')
   assert.equal(one.holder, undefined)
@@ -28,7 +28,7 @@ test('a Lease that does not exist is created, for whole seconds, at the time of 
   })
 })
 
-test('a renewal is one request, and changes only the time of the renewal', async () => {
+test('a renewal is one request, and changes only renewTime', async () => {
   const { lock, stored, requests, time } = await setUp()
   const one = lock('one')
   await one.take(signal)
@@ -48,7 +48,7 @@ test('a renewal is one request, and changes only the time of the renewal', async
   )
 })
 
-test('a renewal from a state that is outdated, or of a Lease that is gone, is a Conflict; then it can be taken again', async () => {
+test('a renewal from an outdated state, or of a deleted Lease, is a Conflict; then the Lease can be taken again', async () => {
   const { lock, api, stored } = await setUp()
   const one = lock('one')
   await one.take(signal)
@@ -62,7 +62,7 @@ test('a renewal from a state that is outdated, or of a Lease that is gone, is a 
   assert.equal(await one.take(signal), true)
 })
 
-test('a Lease that another holds is taken when its duration has passed since its renewal was seen, and not before', async () => {
+test('a Lease of another holder is taken only when its duration has passed since its last observed renewal', async () => {
   const { lock, stored, requests, time } = await setUp()
   // The clock of `one` is far behind: only observed renewals count.
   const [one, two] = [lock('one', { skewMs: -3_600_000 }), lock('two')]
@@ -82,7 +82,7 @@ test('a Lease that another holds is taken when its duration has passed since its
   assert.equal(await one.take(signal), false)
 })
 
-test('every renewal is waited for anew, and any other change is not', async () => {
+test('each renewal restarts the wait for a Lease, and any other change does not', async () => {
   const { lock, api, time } = await setUp()
   const [one, two] = [lock('one'), lock('two')]
   await one.take(signal)
@@ -98,7 +98,7 @@ test('every renewal is waited for anew, and any other change is not', async () =
   assert.equal(await two.take(signal), true)
 })
 
-test('each field of a claim is a sign of life', async () => {
+test('a change of any field of a claim counts as a renewal', async () => {
   for (const [field, value] of Object.entries({
     holderIdentity: 'three',
     leaseDurationSeconds: 16,
@@ -120,7 +120,7 @@ test('each field of a claim is a sign of life', async () => {
   }
 })
 
-test('a holder is waited for as long as its own Lease says, else as long as ours', async () => {
+test('a candidate waits as long as the Lease of the holder specifies, or without that as long as its own duration', async () => {
   const { lock, api, time } = await setUp()
   const [one, two] = [lock('one', {}, 30_000), lock('two', {}, 10_000)]
   await one.take(signal)
@@ -136,7 +136,7 @@ test('a holder is waited for as long as its own Lease says, else as long as ours
   assert.equal(await two.take(signal), true)
 })
 
-test('a Lease that was deleted under its holder counts as held, and is created when that time is over', async () => {
+test('a Lease that is deleted while held is created only when its duration has passed', async () => {
   const { lock, api, time, requests } = await setUp()
   const [one, two] = [lock('one', {}, 30_000), lock('two')]
   await one.take(signal)
@@ -162,7 +162,7 @@ test('a Lease without a holder is taken at once', async () => {
   assert.equal((await stored())?.spec?.leaseTransitions, 1)
 })
 
-test('of two that take a free Lease at once one fails', async () => {
+test('when two candidates create a Lease at the same time, one of them fails', async () => {
   const { lock, requests } = await setUp()
   const both = (names: readonly string[]) => Promise.allSettled(names.map((name) => lock(name).take(signal)))
   const created = await both(['one', 'two'])
@@ -171,7 +171,7 @@ test('of two that take a free Lease at once one fails', async () => {
   assert.deepEqual(requests, ['get', 'get', 'create', 'create'])
 })
 
-test('a Lease that is handed over has no holder, keeps its transitions, and names the time', async () => {
+test('a released Lease has no holder, preserves leaseTransitions, and contains the time', async () => {
   const { lock, stored, time, requests } = await setUp()
   const one = lock('one')
   await one.take(signal)
@@ -190,7 +190,7 @@ test('a Lease that is handed over has no holder, keeps its transitions, and name
   assert.deepEqual(requests, ['get', 'update', 'get'], 'once')
 })
 
-test('a Lease that another has taken meanwhile, or that is gone, is not handed over', async () => {
+test('a Lease that another has taken meanwhile, or that is gone, is not released', async () => {
   const { lock, api, stored, requests, time } = await setUp()
   const [one, two] = [lock('one'), lock('two')]
   await one.take(signal)
@@ -205,7 +205,7 @@ test('a Lease that another has taken meanwhile, or that is gone, is not handed o
   assert.deepEqual(requests, ['get', 'get'])
 })
 
-test('what others wrote into the Lease stays', async () => {
+test('fields that others wrote into the Lease are preserved', async () => {
   const { lock, api, sent } = await setUp((lease) => ({ ...lease, spec: { ...lease.spec, theirs: 'b' } }) as Lease)
   const one = lock('one')
   await one.take(signal)
@@ -219,7 +219,7 @@ test('what others wrote into the Lease stays', async () => {
   assert.equal(sent.length, 2)
 })
 
-test('a failed write leaves the state that is known, and a failed read rejects', async () => {
+test('a failed write does not change the known state, and a failed read rejects', async () => {
   const { lock, time, fail } = await setUp()
   const one = lock('one')
   await one.take(signal)
@@ -234,7 +234,7 @@ test('a failed write leaves the state that is known, and a failed read rejects',
   await one.renew(signal)
 })
 
-test('every request has the signal', async () => {
+test('every request carries the abort signal', async () => {
   const { lock, signals } = await setUp()
   const one = lock('one')
   await one.take(signal)
@@ -246,7 +246,7 @@ test('every request has the signal', async () => {
   )
 })
 
-test('a claim counts a transition when the holder changes, and keeps the time since which it holds', () => {
+test('a claim counts a transition when the holder changes, and preserves acquireTime when it does not', () => {
   const clock = new VirtualClock().view()
   const now = '2026-01-01T00:00:00.000000Z'
   const claim = (spec?: NonNullable<Lease['spec']>) => {

@@ -13,7 +13,7 @@ function judged(observer: LeaseObserver, leases: readonly ObservedLease[], times
   })
 }
 
-test('a lease that is not renewed for its whole TTL is over', () => {
+test('a lease expires if it is not renewed for its whole TTL', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   assert.deepEqual(judged(observer, [a('1')], [0]), [false])
   assert.equal(observer.nextReadMs(0), 13_000, 'a little before its end')
@@ -23,20 +23,20 @@ test('a lease that is not renewed for its whole TTL is over', () => {
   assert.equal(observer.nextReadMs(15_000), undefined, 'what is over does not end again')
 })
 
-test('the end of a lease tells nothing before its holder has had the time to renew since a list: an outage may have passed', () => {
+test('a lease past its TTL expires only after two lists, between which its holder has time to renew after an outage', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   assert.deepEqual(judged(observer, [a('1')], [0, 12_999, 15_100]), [false, false, false])
   assert.equal(observer.nextReadMs(15_100), 17_100)
   assert.deepEqual(judged(observer, [a('1')], [17_099, 17_100]), [false, true])
 })
 
-test('a short lease is looked at less long before its end', () => {
+test('a lease of three seconds is due for a list 1.5 seconds before its end', () => {
   const observer = new LeaseObserver({ maxGapMs: 3_000 })
   observer.readAll([{ key: 'a', renewal: '1', ttlMs: 3_000 }], 0)
   assert.equal(observer.nextReadMs(0), 1_500)
 })
 
-test('each renewal gives a lease a whole TTL, counted from when a list or a watch first told of it', () => {
+test('each renewal gives a lease a whole TTL, from when a list or a watch first reports it', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1'), b('1')], 0)
   observer.readOne(a('2'), 9_000)
@@ -46,7 +46,7 @@ test('each renewal gives a lease a whole TTL, counted from when a list or a watc
   assert.equal(observer.nextReadMs(15_000), 22_000)
 })
 
-test('only lists judge: what a watch tells makes no lease over, and fills no gap between lists', () => {
+test('watch events expire no lease, and do not fill a gap between lists', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1'), b('1')], 0)
   for (let second = 1; second <= 40; second++) observer.readOne(b(String(second)), second * 1_000)
@@ -54,7 +54,7 @@ test('only lists judge: what a watch tells makes no lease over, and fills no gap
   assert.deepEqual(judged(observer, [a('1'), b('40')], [40_000, 53_000, 55_000]), [false, false, true])
 })
 
-test('a list that shows less than a watch has told is no renewal', () => {
+test('a list with an older renewal than a watch event does not count as a renewal', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1')], 0)
   const { eventCount } = observer
@@ -63,7 +63,7 @@ test('a list that shows less than a watch has told is no renewal', () => {
   assert.deepEqual(judged(observer, [a('2')], [14_000, 15_999, 16_000]), [false, false, true])
 })
 
-test('a list that shows a lease from before it was deleted and made anew does not bring the old one back', () => {
+test('a list from before the deletion and recreation of a lease does not restore the old lease', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   const old = { key: 'a', renewal: '1', ttlMs: 3_000 }
   observer.readAll([old], 0)
@@ -74,7 +74,7 @@ test('a list that shows a lease from before it was deleted and made anew does no
   assert.deepEqual(judged(observer, [a('2')], [1_600, 3_200, 13_100, 15_100]), [false, false, false, true])
 })
 
-test('what a watch told of since a list began is not forgotten by it', () => {
+test('a list does not remove a lease that a watch has reported since the list began', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   const { eventCount } = observer
   observer.readOne(a('1'), 100)
@@ -91,12 +91,12 @@ test('a failed list gives every lease a fresh TTL at the next successful one', (
   assert.deepEqual(judged(observer, [a('1')], [15_000, 28_000, 29_999, 30_000]), [false, false, false, true])
 })
 
-test('a gap without any list, as of a frozen process, does not count either', () => {
+test('a gap without lists, as in a frozen process, does not count toward the TTL either', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   assert.deepEqual(judged(observer, [a('1')], [0, 60_000, 73_000, 75_000]), [false, false, false, true])
 })
 
-test('a lease that is over stays over, whatever happens to the lists, until it is renewed', () => {
+test('an expired lease stays expired, whatever happens to the lists, until it is renewed', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   assert.deepEqual(judged(observer, [a('1')], [0, 13_000, 15_000]), [false, false, true])
   observer.interrupted()
@@ -105,7 +105,7 @@ test('a lease that is over stays over, whatever happens to the lists, until it i
   assert.deepEqual(judged(observer, [a('2')], [61_000]), [false])
 })
 
-test('a lease that a list no longer shows is forgotten', () => {
+test('a lease that a list no longer contains is forgotten', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1'), b('1')], 0)
   observer.readAll([b('1')], 1_000)
@@ -114,7 +114,7 @@ test('a lease that a list no longer shows is forgotten', () => {
   assert.equal(observer.nextReadMs(1_000), undefined)
 })
 
-test('who was there at the first list, or was told of before it, is found, and is known once it is renewed', () => {
+test('a lease present in the first list, or reported before it, counts as found until it is renewed', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readOne(a('1'), 0)
   observer.readAll([a('1'), b('1')], 100)
@@ -124,7 +124,7 @@ test('who was there at the first list, or was told of before it, is found, and i
   assert.deepEqual([observer.isFound('a'), observer.isFound('b'), observer.isFound('c')], [false, true, false])
 })
 
-test('a watch that catches up after a gap tells of renewals that were before the list: what that found stays found', () => {
+test('late watch events about renewals from before a list leave a lease found, and its TTL unchanged', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   observer.readAll([a('1')], 0)
   observer.interrupted()

@@ -22,7 +22,7 @@ async function setUp() {
   return { time, as, own, created }
 }
 
-test('whoever replaced what somebody else had written is its writer, also within one second', async () => {
+test('the writer of a change is the manager that replaced fields of another one, even within one second', async () => {
   const { as, own, created, time } = await setUp()
   const patch = (api: KubeApi, ip: string) =>
     api.patch(endpoints, ref, { type: 'merge', body: { subsets: [subset(ip)] } })
@@ -41,7 +41,7 @@ test('whoever replaced what somebody else had written is its writer, also within
   assert.equal(writerBetween(mended, await patch(as('kubectl-edit'), '192.0.2.9'))?.manager, 'kubectl-edit')
 })
 
-test('a second writer of the same name is told from nobody, within one second and after it', async () => {
+test('two writers with the same manager name cannot be distinguished, within one second or later', async () => {
   const { own, created, time } = await setUp()
   const patch = (ip: string) => own.patch(endpoints, ref, { type: 'merge', body: { subsets: [subset(ip)] } })
   const atOnce = await patch('192.0.2.8')
@@ -50,7 +50,7 @@ test('a second writer of the same name is told from nobody, within one second an
   assert.equal(writerBetween(atOnce, await patch('192.0.2.9'))?.manager, 'own')
 })
 
-test('who only takes away leaves no trace', async () => {
+test('a write that only removes fields has no identifiable writer', async () => {
   const { as, created } = await setUp()
   const thief = as('thief')
   const unlabelled = await thief.patch(endpoints, ref, { type: 'merge', body: { metadata: { labels: null } } })
@@ -59,7 +59,7 @@ test('who only takes away leaves no trace', async () => {
   assert.equal(writerBetween(unlabelled, emptied), undefined)
 })
 
-test('an object that was not known before was written by its newest manager', async () => {
+test('the writer of an object that was not known before is its newest manager', async () => {
   const { as, created, time } = await setUp()
   assert.equal(writerBetween(undefined, created)?.manager, 'own')
   await time.advance(2_000)
@@ -70,7 +70,7 @@ test('an object that was not known before was written by its newest manager', as
   assert.equal(writerBetween(undefined, labelled)?.manager, 'later')
 })
 
-test('in lists that are merged item by item too, and with server-side apply', async () => {
+test('the writer is also identified in lists that are merged by item, and with server-side apply', async () => {
   const { as } = await setUp()
   const spec = { clusterIP: 'None', ports: [{ name: 'https', port: 443, targetPort: 6443 }] }
   const service = await as('own').create(services, { metadata: ref, spec } as KubeObject)
@@ -90,7 +90,7 @@ test('in lists that are merged item by item too, and with server-side apply', as
   assert.deepEqual([manager, operation], ['applier', 'Apply'])
 })
 
-test('what a kube-apiserver 1.36.3 left when its own reconciler overwrote the list within the second of its mending', () => {
+test('the writer is identified if kube-apiserver 1.36.3 overwrites the list within the second of its repair', () => {
   const label = { 'f:metadata': { 'f:labels': { '.': {}, 'f:endpointslice.kubernetes.io/skip-mirror': {} } } }
   const object = (ip: string, managedFields: readonly unknown[]): Endpoints =>
     ({ metadata: { managedFields }, subsets: [subset(ip)] }) as unknown as Endpoints
@@ -111,7 +111,7 @@ test('what a kube-apiserver 1.36.3 left when its own reconciler overwrote the li
   assert.equal(writerBetween(overwritten, mended)?.manager, 'apiserver-bootstrap')
 })
 
-test('a writer who had something in the object before, within one second', () => {
+test('a manager that gains fields in an object within one second is identified, even if it had others before', () => {
   const object = (port: number, ...managedFields: readonly unknown[]): KubeObject =>
     ({ metadata: { managedFields }, spec: { ports: [{ port }] } }) as KubeObject
   const entry = (manager: string, fieldsV1: object) => ({ manager, operation: 'Update', time: 'T', fieldsV1 })
@@ -123,7 +123,7 @@ test('a writer who had something in the object before, within one second', () =>
   assert.equal(writerBetween(after, before), undefined, 'what was lost was lost to somebody else')
 })
 
-test('a writer that has gained one more label within the second of its last write', () => {
+test('a manager that gains one more label within the second of its last write is identified', () => {
   const object = (...labels: readonly string[]): KubeObject => {
     const fields = Object.fromEntries(labels.map((label) => [`f:${label}`, {}]))
     const fieldsV1 = { 'f:metadata': { 'f:labels': fields } }
@@ -135,7 +135,7 @@ test('a writer that has gained one more label within the second of its last writ
   assert.equal(writerBetween(object('a', 'b'), object('a', 'b')), undefined)
 })
 
-test('status does not count, and what is no managedFields is nobody', () => {
+test('writes to the status do not count, and empty or missing managedFields identify no writer', () => {
   const entry = { manager: 'kubelet', operation: 'Update', subresource: 'status', fieldsV1: { 'f:status': {} } }
   assert.equal(writerBetween(undefined, { metadata: { managedFields: [entry] } }), undefined)
   assert.equal(writerBetween(undefined, { metadata: { managedFields: [{}] } }), undefined)

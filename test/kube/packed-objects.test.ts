@@ -33,7 +33,7 @@ const someSample = fc
   )
   .map((parts) => sample(...parts))
 
-test('after any changes the objects are as they were set, by name and by key', () => {
+test('after any changes each object can be read back unchanged, by name and by key', () => {
   const step = fc.record({ object: someSample, deletes: fc.boolean() })
   fc.assert(
     fc.property(fc.array(step, { maxLength: 60, size: 'max' }), (steps) => {
@@ -66,7 +66,7 @@ test('after any changes the objects are as they were set, by name and by key', (
   )
 })
 
-test('during an iteration an object that does not change is visited once, also if many are deleted meanwhile', () => {
+test('an iteration visits each unchanged object once, even if many others are deleted meanwhile', () => {
   const objects = new PackedObjects(packing)
   const put = (name: string, text: string): void => objects.set({ name }, sample(name, [text]))
   for (let index = 0; index < 1_000; index++) put(`n${index}`, `t${index}`)
@@ -96,7 +96,7 @@ test('during an iteration an object that does not change is visited once, also i
   assert.deepEqual(objects.by('t3'), [])
 })
 
-test('more different values than are shared change nothing', () => {
+test('objects stay intact when they have more distinct values than can be shared', () => {
   const objects = new PackedObjects(packing)
   const count = 66_000
   const at = (index: number): Sample => sample(`n${index}`, [`t${index}`, undefined], `kind ${index}`, `ns${index % 7}`)

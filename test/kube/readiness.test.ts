@@ -5,7 +5,7 @@ import { parseAddress } from '../../src/net/address.ts'
 
 const advertised = [parseAddress('192.0.2.1'), parseAddress('2001:db8::1')]
 
-test('a server at a loopback or an advertised address is evidently the own one', () => {
+test('a server at a loopback or advertised address counts as the own server', () => {
   for (const url of [
     'https://127.0.0.1:6443',
     'https://127.8.8.8',
@@ -18,7 +18,7 @@ test('a server at a loopback or an advertised address is evidently the own one',
   }
 })
 
-test('any other may be a balancer, whatever its name', () => {
+test('a server at any other address or name does not count as the own server: it may be a load balancer', () => {
   for (const url of [
     'https://192.0.2.2',
     'https://master-1',
@@ -30,7 +30,7 @@ test('any other may be a balancer, whatever its name', () => {
   }
 })
 
-test('--readyz-url is missed where another server could answer for the own one', () => {
+test('--readyz-url is required if another server could answer in place of the own server', () => {
   const values = {
     readyzUrl: undefined,
     endpointReconcilerType: 'lease',
@@ -43,13 +43,13 @@ test('--readyz-url is missed where another server could answer for the own one',
   assert.equal(missingReadyzUrl({ ...values, endpointReconcilerType: 'none' }, balancer), undefined)
 })
 
-test('a URL without a path means /readyz', () => {
+test('a readyz URL without a path gets the path /readyz', () => {
   assert.equal(parseReadyzUrl('https://127.0.0.1:6443'), 'https://127.0.0.1:6443/readyz')
   assert.equal(parseReadyzUrl('https://127.0.0.1:6443/'), 'https://127.0.0.1:6443/readyz')
   assert.equal(parseReadyzUrl('http://[::1]:8080/prefix/readyz'), 'http://[::1]:8080/prefix/readyz')
 })
 
-test('a URL is not quoted when it holds credentials', () => {
+test('the error for a readyz URL with credentials does not quote the password', () => {
   assert.throws(
     () => parseReadyzUrl('https://admin:hunter2@127.0.0.1'),
     (error: Error) => !error.message.includes('hunter2'),

@@ -36,7 +36,7 @@ function setUp(
   return { time, loop, looks, availability, end }
 }
 
-test('it looks at the start, at each interval, and at once when asked', async () => {
+test('the loop reconciles at the start, at each interval, and at once on request', async () => {
   const { time, loop, looks, end } = setUp(() => {})
   await time.advance(4_000)
   loop.request('changed')
@@ -46,7 +46,7 @@ test('it looks at the start, at each interval, and at once when asked', async ()
   await end()
 })
 
-test('a stream of causes does not put the interval off', async () => {
+test('a stream of requests does not postpone the interval', async () => {
   const { time, loop, looks, end } = setUp(() => {})
   for (let i = 0; i < 25; i++) {
     await time.advance(1_000)
@@ -57,7 +57,7 @@ test('a stream of causes does not put the interval off', async () => {
   await end()
 })
 
-test('no wait after a refusal is longer than it may be, however long the refusals last', async () => {
+test('no wait after a refusal exceeds longestWaitMs, however long the refusals last', async () => {
   let isRefused = true
   const refused = new KubeError('Forbidden', 'may not')
   const { time, looks, end } = setUp(
@@ -74,7 +74,7 @@ test('no wait after a refusal is longer than it may be, however long the refusal
   await end()
 })
 
-test('intervals can be spread, so that many that began together do not go on together', async () => {
+test('intervals can be spread by up to a tenth of their length', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const looks: number[] = []
@@ -98,7 +98,7 @@ test('intervals can be spread, so that many that began together do not go on tog
   await ended
 })
 
-test('a look that failed is repeated with its reasons until it succeeds, and only then it is settled', async () => {
+test('a failed reconciliation is retried with its reasons until it succeeds; only then is the loop settled', async () => {
   let failures = 3
   const { time, loop, looks, availability, end } = setUp(() => {
     if (failures-- > 0) throw new KubeError('Unreachable', 'connection refused')
@@ -117,7 +117,7 @@ test('a look that failed is repeated with its reasons until it succeeds, and onl
   await end()
 })
 
-test('a conflict is looked at again at once and is nobody’s outage', async () => {
+test('a conflict is retried at once and is no outage', async () => {
   let conflicts = 2
   const { time, looks, availability, end } = setUp(() => {
     if (conflicts-- > 0) throw new KubeError('Conflict', 'somebody was faster')
@@ -128,7 +128,7 @@ test('a conflict is looked at again at once and is nobody’s outage', async () 
   await end()
 })
 
-test('what is refused for good is tried at growing distances, whatever is asked for', async () => {
+test('a permanent refusal is retried at growing intervals, however often the loop is requested meanwhile', async () => {
   const { time, loop, looks, end } = setUp(() => {
     throw new KubeError('Forbidden', 'not for you')
   })
@@ -140,7 +140,7 @@ test('what is refused for good is tried at growing distances, whatever is asked 
   await end()
 })
 
-test('one of several objects that is refused for good does not hold up a look that is asked for', async () => {
+test('a permanent refusal of one of several objects does not hold up a requested reconciliation', async () => {
   let refused = true
   const { time, loop, looks, end } = setUp(
     () => {
@@ -173,7 +173,7 @@ test('one of several objects that is refused for good does not hold up a look th
   await end()
 })
 
-test('what happens during a look makes another one', async () => {
+test('a request during a reconciliation causes another one', async () => {
   const { time, loop, looks, end } = setUp((reasons) => {
     if (reasons.includes('start')) loop.request('changed')
   })
@@ -209,7 +209,7 @@ for (const [codes, waits] of table) {
   })
 }
 
-test('where refusals are expected to last, a 422 has the long waits, an outage the short ones', () => {
+test('if refusals are expected to last, a 422 is retried after long waits, an outage after short ones', () => {
   const retry = new WriteRetry(seededRandom(1, 'x'), 'lasting')
   const waitsAfter = (code: KubeErrorCode) => Array.from({ length: 12 }, () => retry.next(new KubeError(code, 'no')))
   assert.equal(waitsAfter('Invalid').at(-1), 10_000)
@@ -217,7 +217,7 @@ test('where refusals are expected to last, a 422 has the long waits, an outage t
   assert.deepEqual(waitsAfter('Conflict').slice(0, 3), [0, 0, 0])
 })
 
-test('a server that asks for a pause gets it, up to a second', () => {
+test('a wait that the server requests is observed up to a second', () => {
   const retry = new WriteRetry(seededRandom(1, 'asked'))
   const waitMs = (code: KubeErrorCode, retryAfterMs: number) =>
     retry.next(new KubeError(code, 'later', { retryAfterMs }))
@@ -228,6 +228,6 @@ test('a server that asks for a pause gets it, up to a second', () => {
   assert.equal(waitMs('Conflict', 20_000), 0)
 })
 
-test('what is no answer of a server is tried again like an outage', () => {
+test('an error that is not the answer of a server is retried like an outage', () => {
   assert.equal(new WriteRetry(seededRandom(1, 'x')).next(new Error('no live masters')), 2)
 })

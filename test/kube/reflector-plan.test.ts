@@ -104,7 +104,7 @@ const table: readonly (readonly [
   [inWatch('TooManyRequests'), { streaming: 'stream, short', watching: 'watch on, short' }],
 ]
 
-test('every failure in every state leads on to the right request after the right wait', () => {
+test('each failure in each state leads to the right next request after the right wait', () => {
   for (const [ending, expected] of table) {
     for (const [state, outcome] of Object.entries(expected)) {
       const plan = planRetry(states[state] as ReflectorState<KubeObject>, ending, {
@@ -118,7 +118,7 @@ test('every failure in every state leads on to the right request after the right
   }
 })
 
-test('after changes of one revision a watch that breaks is followed by a list, whose wait is its own where a list is due anyway', () => {
+test('a watch that ends among changes of one resourceVersion is followed by a list, without a wait if a list is due anyway', () => {
   const shared: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0, shared: true }
   for (const [ending, wait] of [
     [closed, 'short'],
@@ -140,20 +140,20 @@ test('a watch that fails sixty times in a row without having worked is followed 
   assert.equal(state.phase, 'streaming')
 })
 
-test('where there is no streaming, what would stream lists', () => {
+test('without streaming lists, an expired watch is followed by a list in pages', () => {
   const watching: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
   const plan = planRetry(watching, failed('Expired'), { empty, streaming: false, justListed: false })
   assert.deepEqual(seen(plan.next), seen(startState(false, empty)))
 })
 
-test('a list that is outdated as soon as it has come is not asked for again at once', () => {
+test('a list that has already expired on arrival is not requested again at once', () => {
   const watching: ReflectorState<KubeObject> = { phase: 'watching', resourceVersion: '7', silences: 0 }
   for (const ending of [failed('Expired'), inWatch('Expired')]) {
     assert.equal(planRetry(watching, ending, { empty, streaming: true, justListed: true }).wait, 'short')
   }
 })
 
-test('a page that is not answered is asked for again, a whole list is asked for in pages', () => {
+test('a page without an answer is requested again, and a whole list without an answer is requested in pages', () => {
   const silent = { kind: 'silent', proven: false } as const
   const context = { empty, streaming: false, justListed: false }
   const paging = { phase: 'paging', objects: objectMapOf([partial]), continue: 'more', limit: 500 } as const
@@ -162,7 +162,7 @@ test('a page that is not answered is asked for again, a whole list is asked for 
   assert.deepEqual(seen(planRetry(whole, silent, context).next), seen(startState(false, empty)))
 })
 
-test('a page that is too long is asked for in parts, where it was; a whole list is asked for in pages again', () => {
+test('a page that is too long is requested again in smaller pages, and a whole list that is too long in pages', () => {
   const ending = failed('TooLarge')
   const first: ReflectorState<KubeObject> = {
     phase: 'paging',

@@ -106,7 +106,7 @@ function pagingApi(): ScriptedApi {
   return api
 }
 
-test('a long streaming list lets others run at least every 15 ms', async (t) => {
+test('a long streaming list yields to other work at least every 15 ms', async (t) => {
   const count = 2_000
   const api = new ScriptedApi()
   let received = 0
@@ -123,7 +123,7 @@ test('a long streaming list lets others run at least every 15 ms', async (t) => 
   await stop()
 })
 
-test('one request streams the list and goes on as the watch', async (t) => {
+test('one request streams the list and continues as the watch', async (t) => {
   const api = streamingApi()
   const { time, told, stop, metrics } = start(t, api)
   await time.advance(0)
@@ -160,7 +160,7 @@ test('changes before the end of a streaming list are part of the list', async (t
   await stop()
 })
 
-test('a page that leads back to itself is asked for again with pauses, and gathers nothing', async (t) => {
+test('a page whose continue token leads back to itself is requested again with pauses, and no list is delivered', async (t) => {
   const api = pagingApi()
   let astray = true
   api.answer = ({ of }) =>
@@ -177,7 +177,7 @@ test('a page that leads back to itself is asked for again with pauses, and gathe
   await stop()
 })
 
-test('pages that lead back to one another are asked for with pauses, and gather nothing', async (t) => {
+test('pages whose continue tokens form a circle are requested with pauses, and no list is delivered', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) => listOf('5', [service('a', '1')], 'continue' in of && of.continue === 'b' ? 'a' : 'b')
   const { time, told, stop } = start(t, api)
@@ -187,7 +187,7 @@ test('pages that lead back to one another are asked for with pauses, and gather 
   await stop()
 })
 
-test('a page with an unreadable object is asked for again, and the list goes on when the object is readable', async (t) => {
+test('a page with an unreadable object is requested again, and the list continues when the object is readable', async (t) => {
   const api = pagingApi()
   let odd = true
   api.answer = ({ of }) => {
@@ -205,7 +205,7 @@ test('a page with an unreadable object is asked for again, and the list goes on 
   await stop()
 })
 
-test('where streaming is refused the list comes in pages of 500, and streaming is not asked for again', async (t) => {
+test('if streaming is refused, the list is requested in pages of 500, and streaming is not requested again', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) =>
     'continue' in of && of.continue === 'more'
@@ -229,7 +229,7 @@ test('where streaming is refused the list comes in pages of 500, and streaming i
   await stop()
 })
 
-test('a list whose pages come from ever newer states is followed from the state of the first', {
+test('a list whose pages have ever newer resourceVersions is watched from that of the first page', {
   timeout: 10_000,
 }, async (t) => {
   const api = pagingApi()
@@ -246,7 +246,9 @@ test('a list whose pages come from ever newer states is followed from the state 
   await stop()
 })
 
-test('where every streaming list breaks, and only those, the list comes in pages', { timeout: 10_000 }, async (t) => {
+test('if every streaming list breaks, but nothing else does, the list is requested in pages', {
+  timeout: 10_000,
+}, async (t) => {
   const api = pagingApi()
   api.onWatch = (watch) => {
     watch.open()
@@ -261,7 +263,7 @@ test('where every streaming list breaks, and only those, the list comes in pages
   await stop()
 })
 
-test('items of a list are given the apiVersion and kind that API servers leave out', async () => {
+test('list items get the apiVersion and kind that API servers omit', async () => {
   const api = pagingApi()
   api.answer = () => listOf('5', [{ metadata: { name: 'a', resourceVersion: '1' } }])
   const controller = new AbortController()
@@ -290,7 +292,7 @@ test('items of a list are given the apiVersion and kind that API servers leave o
 })
 
 for (const traffic of ['is silent', 'sends events without end']) {
-  test(`a server that ignores the request for a streaming list and ${traffic} is asked for pages`, async (t) => {
+  test(`pages are requested from a server that ignores the request for a streaming list and ${traffic}`, async (t) => {
     const api = pagingApi()
     api.onWatch = (watch) => {
       watch.open()
@@ -310,7 +312,7 @@ for (const [perSecond, takesMs] of [
   [600, 90_000],
   [400, 60_000],
 ] as const) {
-  test(`a streaming list of which ${perSecond} objects arrive each second may last ${takesMs} ms`, async (t) => {
+  test(`a streaming list that delivers ${perSecond} objects a second may last ${takesMs} ms`, async (t) => {
     const api = pagingApi()
     api.onWatch = (watch) => {
       watch.open()
@@ -331,7 +333,7 @@ for (const [perSecond, takesMs] of [
   })
 }
 
-test('a watch does not keep the objects that its streaming list held', async () => {
+test('a watch does not hold the objects of its streaming list in memory', async () => {
   setFlagsFromString('--expose-gc')
   const collect = runInNewContext('gc') as () => void
   const listed: WeakRef<object>[] = []
@@ -361,7 +363,7 @@ test('a watch does not keep the objects that its streaming list held', async () 
   await run
 })
 
-test('a continuation that expires leads to a list of the whole at once', async (t) => {
+test('after a continue token has expired, the whole list is requested in one piece', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) => {
     if ('continue' in of && of.continue !== undefined) throw new KubeError('Expired', 'the token is too old')
@@ -376,7 +378,7 @@ test('a continuation that expires leads to a list of the whole at once', async (
   await stop()
 })
 
-test('a watch that ends among changes of one resourceVersion leads to a new list, because the next would not tell the rest', async (t) => {
+test('a watch that ends among changes of one resourceVersion is followed by a new list, but not after a bookmark', async (t) => {
   const api = streamingApi()
   const { time, stop } = start(t, api)
   const deleted = (name: string, resourceVersion: string) =>
@@ -397,7 +399,7 @@ test('a watch that ends among changes of one resourceVersion leads to a new list
   await stop()
 })
 
-test('a watch that the server ends in order goes on at once from the last resourceVersion heard', async (t) => {
+test('after a watch that the server ends in order, the next begins at once from the last received resourceVersion', async (t) => {
   const api = streamingApi()
   const { time, told, stop, said } = start(t, api)
   await time.advance(60_000)
@@ -413,7 +415,7 @@ test('a watch that the server ends in order goes on at once from the last resour
   await stop()
 })
 
-test('every watch asks for an end after 5 to 10 minutes, never twice the same', async (t) => {
+test('every watch has a timeoutSeconds from 300 to 600, which varies', async (t) => {
   const api = streamingApi()
   const { time, stop } = start(t, api)
   for (let i = 0; i < 50; i++) {
@@ -426,7 +428,7 @@ test('every watch asks for an end after 5 to 10 minutes, never twice the same', 
   await stop()
 })
 
-test('a server that ends every watch at once is not stormed', async (t) => {
+test('a server that ends every watch at once receives fewer than 90 watches a minute', async (t) => {
   const api = streamingApi()
   const { time, stop } = start(t, api)
   await time.advance(0)
@@ -492,7 +494,7 @@ for (const { name, happens, relists } of troubles) {
   })
 }
 
-test('an outage that begins with the break of a watch lasts until the next one is open', async (t) => {
+test('an outage that begins with a broken watch lasts until the next watch is open', async (t) => {
   const api = streamingApi()
   const { time, availability, stop, said } = start(t, api)
   await time.advance(30_000)
@@ -519,7 +521,7 @@ const HOURS = {
 } as const satisfies Partial<Record<KubeErrorCode, readonly string[]>>
 
 for (const [code, lines] of Object.entries(HOURS) as [KubeErrorCode, readonly string[]][]) {
-  test(`an hour of ${code} is survived, said in ${lines.length} lines, and over within a second of its end`, async (t) => {
+  test(`an hour of ${code} causes ${lines.length} log lines, and is over within a second of its end`, async (t) => {
     const api = streamingApi()
     const { time, told, stop, said } = start(t, api)
     await time.advance(30_000)
@@ -543,7 +545,7 @@ for (const [code, lines] of Object.entries(HOURS) as [KubeErrorCode, readonly st
   })
 }
 
-test('a refusal is asked again ever more rarely, at least every 10 seconds', async (t) => {
+test('a refused request is retried at growing intervals of at most 10 seconds', async (t) => {
   const api = streamingApi()
   api.onWatch = (watch) => watch.end(new KubeError('NotFound', 'the server could not find the resource'))
   const { time, told, stop } = start(t, api)
@@ -556,7 +558,7 @@ test('a refusal is asked again ever more rarely, at least every 10 seconds', asy
   await stop()
 })
 
-test('a wait that the server asks for is kept', async (t) => {
+test('a wait that the server requests is observed', async (t) => {
   const api = streamingApi()
   api.onWatch = (watch) => watch.end(new KubeError('TooManyRequests', 'later', { retryAfterMs: 4_000 }))
   const { time, stop } = start(t, api)
@@ -567,7 +569,7 @@ test('a wait that the server asks for is kept', async (t) => {
   await stop()
 })
 
-test('a watch on a dead connection is given up after 90 seconds and goes on from the same place', async (t) => {
+test('a silent watch is given up after 90 seconds, and the next continues from the same resourceVersion', async (t) => {
   const api = streamingApi()
   const { time, stop, said } = start(t, api)
   await time.advance(60_000)
@@ -582,7 +584,7 @@ test('a watch on a dead connection is given up after 90 seconds and goes on from
   await stop()
 })
 
-test('a page on a dead connection is given up after ten seconds, and each time a slow server gets twice as long', async (t) => {
+test('a page without an answer is requested again after 10 seconds; each timeout doubles the next, up to a minute', async (t) => {
   const api = pagingApi()
   const list = api.answer
   const neverAnswered = ({ signal }: Parameters<typeof list>[0]) =>
@@ -605,7 +607,7 @@ test('a page on a dead connection is given up after ten seconds, and each time a
   await stop()
 })
 
-test('a slow page is asked for again as it was, and later lists are given as long at once', async (t) => {
+test('a slow page is requested again unchanged, and later lists get as much time from the first request on', async (t) => {
   const api = new ScriptedApi()
   // Streaming lists break, so the reflector requests pages.
   api.onWatch = (watch) => {
@@ -645,7 +647,7 @@ test('a slow page is asked for again as it was, and later lists are given as lon
   await stop()
 })
 
-test('half an hour of silence from one resourceVersion leads to a new list', async (t) => {
+test('half an hour of silence from one resourceVersion is followed by a new list', async (t) => {
   const api = streamingApi()
   const { time, told, stop } = start(t, api)
   await time.advance(1_799_999)
@@ -667,7 +669,7 @@ test('bookmarks keep a quiet watch alive', async (t) => {
   await stop()
 })
 
-test('after two long lists in a row that no watch follows the next one waits, so that at most a fourth of the time goes into lists', async (t) => {
+test('from the second long list in a row without a watch, lists take at most a fourth of the time', async (t) => {
   const failed = { kind: 'Status', code: 500, reason: 'InternalError' }
   for (const [listMs, everyMs] of [
     [2_000, 10_000],
@@ -713,7 +715,7 @@ test('a list that took long because the server hung does not delay the list afte
   await stop()
 })
 
-test('what the receiver throws is not swallowed: the run rejects with it, and nothing stays open', async (t) => {
+test('an error of the sink rejects the run, and no watch and no timer is left', async (t) => {
   const api = streamingApi()
   const mistake = new TypeError('a mistake in a handler')
   const { time, clock, run } = start(t, api, mistake)
@@ -726,7 +728,7 @@ test('what the receiver throws is not swallowed: the run rejects with it, and no
 })
 
 for (const moment of ['listing', 'watching', 'waiting'] as const) {
-  test(`ending while ${moment} leaves nothing behind and asks nothing more`, async (t) => {
+  test(`stopping while ${moment} leaves no watch and no timer, and no more requests are sent`, async (t) => {
     const api = moment === 'listing' ? pagingApi() : streamingApi()
     if (moment === 'listing') {
       api.answer = ({ signal }) =>

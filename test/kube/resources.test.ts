@@ -14,7 +14,7 @@ for (const [a, b, newer] of [
   ['x2', 'x1', false],
   ['02', '1', false],
 ] as const) {
-  test(`${a} is ${newer ? '' : 'not '}known to be newer than ${b}`, () => {
+  test(`resourceVersion ${a} is ${newer ? '' : 'not '}known to be newer than ${b}`, () => {
     const object = (resourceVersion: string | undefined) => ({ metadata: { resourceVersion } })
     assert.equal(isNewer(object(a), object(b)), newer)
   })

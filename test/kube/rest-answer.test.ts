@@ -18,7 +18,7 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 const call = 'get configmaps default/one'
 const text = { 'content-type': 'text/plain; charset=utf-8' }
 
-test('a refusal says in one line what the Status says, else what plain text says, else the HTTP status', () => {
+test('the message of a refusal is that of the Status, else the plain text, else the HTTP status, in one line', () => {
   const said = (body: unknown, headers: Readonly<Record<string, string>> = {}): string =>
     refusal(call, { status: 403, headers, body }).message.slice(`${call}: `.length)
   assert.equal(said({ kind: 'Status', message: 'not\nallowed' }, text), 'not allowed')
@@ -36,7 +36,7 @@ test('a refusal says in one line what the Status says, else what plain text says
   }
 })
 
-test('a refusal carries its code, its status, and how long to wait: by the header, else by the Status', () => {
+test('a refusal carries its code, its Status and the wait, from the Retry-After header or else from the Status', () => {
   const status = { kind: 'Status', reason: 'AlreadyExists', message: 'is there', details: { retryAfterSeconds: 3 } }
   const error = refusal(call, { status: 409, headers: {}, body: status })
   assert.deepEqual([error.code, error.httpStatus, error.retryAfterMs], ['AlreadyExists', 409, 3_000])
@@ -53,7 +53,7 @@ test('a refusal carries its code, its status, and how long to wait: by the heade
   for (const nonsense of [0, -1, '3', null, undefined]) assert.equal(waits(undefined, nonsense), undefined)
 })
 
-test('a Status whose fields have wrong types is read as far as it can be', () => {
+test('a Status whose fields have wrong types is read as far as possible', () => {
   const status = (body: object) => refusal(call, { status: 409, headers: {}, body: { kind: 'Status', ...body } }).status
   assert.deepEqual(status({ message: 1, reason: {}, code: 409 }), {
     kind: 'Status',
@@ -68,7 +68,7 @@ test('a Status whose fields have wrong types is read as far as it can be', () =>
   }
 })
 
-test('a failure of the transport names the call and keeps everything else', () => {
+test('an error of the transport gets the name of the call and preserves everything else', () => {
   const status = { kind: 'Status', message: 'x' }
   const before = new KubeError('TooManyRequests', 'later', { httpStatus: 429, status, retryAfterMs: 7 })
   const error = failure(call, before)
@@ -78,7 +78,7 @@ test('a failure of the transport names the call and keeps everything else', () =
   )
 })
 
-test('an answer is an object only if it is of the kind, has metadata, and that is well formed', () => {
+test('an answer is an object only if its kind is right and its metadata is present and valid', () => {
   const body = { kind: 'ConfigMap', metadata: { name: 'one' }, data: { a: 1 } }
   assert.equal(asObject(call, configMaps, body), body)
   for (const [wrong, words] of [
@@ -117,7 +117,7 @@ test('an answer is a list only if it has a resourceVersion and its items are obj
   }
 })
 
-test('a frame of a watch is an event only of a known type with an object, and an ERROR is read as a Status', () => {
+test('a watch frame is an event only if it has a known type and an object; an ERROR is read as a Status', () => {
   for (const type of ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']) {
     const frame = { type, object: { metadata: { name: 'one' } } }
     assert.equal(asWatchEvent(frame), frame)
@@ -162,7 +162,7 @@ const fields: readonly (readonly [
     (field) => [field, [null, [], [{}]], [{}, ['a'], [{}, null]], 'a list of objects'] as const,
   ),
 ]
-test('a field of metadata has its type or is absent; times, lists and maps may be null', () => {
+test('a metadata field must have its type or be absent; times, lists and maps may be null', () => {
   const read = (metadata: unknown) => asObject(call, configMaps, { kind: 'ConfigMap', metadata })
   for (const [field, right, wrong, type] of fields) {
     for (const value of [undefined, ...right]) read({ [field]: value })
@@ -189,7 +189,7 @@ function waits(
   return planRetry({ status, headers, body: undefined }, attempts, { ...defaultRetryPolicy, ...policy }, random)
 }
 
-test('only a 429 or 503 that says in seconds when to come back is sent again', () => {
+test('only a 429 or 503 with a Retry-After in seconds is retried', () => {
   assert.equal(waits(429, '1'), 1_000)
   assert.equal(waits(503, ' 1 '), 1_000)
   for (const status of [200, 409, 500, 502, 504]) assert.equal(waits(status, '1'), undefined)
@@ -199,7 +199,7 @@ test('only a 429 or 503 that says in seconds when to come back is sent again', (
   assert.equal(waits(429, '123456', 1, { maxWaitMs: 1e9 }), 123_456_000)
 })
 
-test('the wait is at least the shortest one and at most the longest one, and is lengthened by chance', () => {
+test('the wait is at least minWaitMs and at most maxWaitMs, and jitter lengthens it', () => {
   assert.equal(waits(429, '0'), 100)
   assert.equal(waits(429, '0', 1, { minWaitMs: 500 }), 500)
   assert.equal(waits(429, '1', 1, { minWaitMs: 500 }), 1_000)
@@ -208,12 +208,12 @@ test('the wait is at least the shortest one and at most the longest one, and is 
   assert.equal(waits(429, '20', 1, { jitter: 0.2 }, 0.5), 1_100)
 })
 
-test('retries end with their number', () => {
+test('a request is not retried after the third attempt', () => {
   assert.equal(waits(429, '1', 2), 1_000)
   assert.equal(waits(429, '1', 3), undefined)
 })
 
-test('each text of a Warning header is logged once, however often it comes and beside whichever others', () => {
+test('each text of a Warning header is logged once, however often it arrives and with whichever others', () => {
   const logger = memoryLogger()
   const warn = warnOnce(logger)
   warn(undefined)
@@ -229,7 +229,7 @@ test('each text of a Warning header is logged once, however often it comes and b
   )
 })
 
-test('that Endpoints are deprecated is for debugging, and no other deprecation is', () => {
+test('the deprecation of Endpoints is logged at level debug, any other deprecation as a warning', () => {
   const logger = memoryLogger()
   const warn = warnOnce(logger)
   warn('299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"')
@@ -240,7 +240,7 @@ test('that Endpoints are deprecated is for debugging, and no other deprecation i
   )
 })
 
-test('a thousand texts are remembered, and then forgotten all at once', () => {
+test('a thousand warning texts are remembered, and then all are forgotten at once', () => {
   const logger = memoryLogger()
   const warn = warnOnce(logger)
   for (let index = 0; index < 1_000; index++) warn(`299 - "${index}"`)

@@ -141,7 +141,7 @@ const calls: [string, (api: KubeApi) => Promise<unknown>, object][] = [
 ]
 
 for (const [name, call, request] of calls) {
-  test(`${name} is sent as the API conventions want it`, async () => {
+  test(`${name} is sent as the API conventions require`, async () => {
     const { api, sent } = apiWith(({ path }) => {
       const kind = path.includes('servicecidrs') ? 'ServiceCIDR' : 'Service'
       return ok({ kind, metadata: { resourceVersion: '1' }, items: [] })
@@ -151,7 +151,7 @@ for (const [name, call, request] of calls) {
   })
 }
 
-test('objects and lists come back whole, as the server sent them', async () => {
+test('objects and lists are returned whole, as the server sent them', async () => {
   const object = { ...namespace, metadata: { name: 'default', newField: 1 }, newField: { a: [1] } }
   const items = [{ metadata: { name: 'default' }, newField: 1 }]
   const { api } = apiWith(({ path }) =>
@@ -173,7 +173,7 @@ for (const [name, body] of [
   ['of another kind', { kind: 'Status', metadata: {} }],
   ['without metadata', { kind: 'Namespace', data: 'hunter2' }],
 ] as const) {
-  test(`an answer that is ${name} where an object is due is a bad response`, async () => {
+  test(`an answer that is ${name} instead of an object is a bad response`, async () => {
     const { api } = apiWith(() => ok(body))
     for (const call of [
       api.get(namespaces, { name: 'default' }),
@@ -204,7 +204,7 @@ const refusals: [number, unknown, Record<string, string>, string, string][] = [
   [418, null, {}, 'Refused', 'HTTP status 418'],
 ]
 for (const [httpStatus, body, headers, code, words] of refusals) {
-  test(`HTTP status ${httpStatus} with ${JSON.stringify(body)} is ${code} in one line`, async () => {
+  test(`HTTP status ${httpStatus} with ${JSON.stringify(body)} is the error ${code} in one line`, async () => {
     const { api } = apiWith(() => refuse(httpStatus, body, headers))
     await assert.rejects(api.get(services, { namespace: 'default', name: 'kubernetes' }), (error) => {
       assert.ok(isKubeError(error))
@@ -217,7 +217,7 @@ for (const [httpStatus, body, headers, code, words] of refusals) {
   })
 }
 
-test('a long refusal is cut', async () => {
+test('the message of a long refusal is truncated', async () => {
   const { api } = apiWith(() => refuse(422, statusOf({ message: 'x'.repeat(10_000) })))
   await assert.rejects(api.create(namespaces, namespace), (error: Error) => error.message.length < 600)
 })
@@ -263,7 +263,7 @@ test('a call that would address another object, or a whole collection, is not se
   assert.deepEqual(sent, [])
 })
 
-test('a 429 or 503 that says when to come back is sent again then, and no other refusal is', async () => {
+test('a request refused with a 429 or 503 with Retry-After seconds is retried after them, and no other refusal is', async () => {
   for (const status of [429, 503]) {
     let left = 2
     const { api, sent, clock } = apiWith(() =>
@@ -289,7 +289,7 @@ test('a 429 or 503 that says when to come back is sent again then, and no other 
   }
 })
 
-test('a server that asks for a long wait is asked every second, three times in all, and the refusal says how long it asked for', async () => {
+test('with a long Retry-After a request is sent three times, a second apart, and the error carries that wait', async () => {
   const { api, clock, sent } = apiWith(() => refuse(503, '', { 'retry-after': '20' }))
   const givenUp = assert.rejects(
     api.get(namespaces, { name: 'default' }),
@@ -307,7 +307,7 @@ test('a server that asks for a long wait is asked every second, three times in a
   assert.equal(sent.length, 3)
 })
 
-test('a server that asks for no wait is asked again after a tenth of a second', async () => {
+test('with a Retry-After of zero a retry waits at least a tenth of a second', async () => {
   const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '0' }))
   const givenUp = assert.rejects(api.get(namespaces, { name: 'default' }), (error) =>
     isKubeError(error, 'TooManyRequests'),
@@ -335,7 +335,7 @@ test('a call that is urgent does not wait for a Retry-After', async () => {
   assert.ok(sent.every((request) => !('urgent' in request)))
 })
 
-test('waits for a retry are lengthened by chance, so that refused clients do not come back as one', async () => {
+test('jitter lengthens the wait for a retry, so that refused clients do not return all at once', async () => {
   const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '1' }), { random: { next: () => 0.5 } })
   const got = assert.rejects(api.get(namespaces, { name: 'default' }))
   await clock.advance(1_049)
@@ -376,7 +376,7 @@ test('each warning of the server is logged once, by its text', async () => {
   )
 })
 
-test('that Endpoints are deprecated is no warning, and every other deprecation is one', async () => {
+test('the deprecation of Endpoints is logged at level debug, every other deprecation as a warning', async () => {
   const logger = memoryLogger()
   const deprecated = (what: string) => `299 - "${what}; use discovery.k8s.io/v1 EndpointSlice"`
   const texts = ['v1 Endpoints is deprecated in v1.33+', 'v1 Endpoints is deprecated in v1.33+, unavailable in v1.50+']
@@ -389,7 +389,7 @@ test('that Endpoints are deprecated is no warning, and every other deprecation i
   )
 })
 
-test('requests are counted by code and method, those without answer too', async () => {
+test('requests are counted by code and method, including those without an answer', async () => {
   const metrics = prometheusMetrics()
   let answers = 0
   const { api, clock } = apiWith(
@@ -448,7 +448,7 @@ async function follow(api: KubeApi, signal = new AbortController().signal): Prom
   return seen
 }
 
-test('a watch is asked for, tells that it is open, and yields its events, an ERROR like the others', async () => {
+test('a watch sends its query, reports that it is open, and yields its events, including an ERROR', async () => {
   const error = { type: 'ERROR', object: statusOf({ code: 410 }) }
   const { api, sent } = apiWith(() => streamOf([added, error]).response)
   assert.deepEqual(await follow(api), ['open', 'ADDED', 'ERROR'])
@@ -471,7 +471,7 @@ test('a watch is asked for, tells that it is open, and yields its events, an ERR
   ])
 })
 
-test('a watch that is refused, breaks or talks nonsense throws and names itself', async () => {
+test('a watch that is refused, breaks or sends invalid frames throws an error that names it', async () => {
   const broken: [ApiResponse, string, RegExp][] = [
     [refuse(410, statusOf({ reason: 'Expired', message: 'too old' })), 'Expired', /^watch namespaces: too old$/],
     [
@@ -493,7 +493,7 @@ test('a watch that is refused, breaks or talks nonsense throws and names itself'
   }
 })
 
-test('leaving a watch, or a frame that is no event, closes its stream', async () => {
+test('leaving a watch, or receiving a frame that is not an event, closes its stream', async () => {
   const { response, state } = streamOf([added], 'waits')
   for await (const _ of apiWith(() => response).api.watch(namespaces, { signal: new AbortController().signal })) break
   assert.equal(state.left, true)
@@ -534,7 +534,7 @@ test('an aborted watch ends without error, whenever the abort comes', async () =
   assert.deepEqual(await ended, ['open'])
 })
 
-test('metadata of a wrong type is refused in gets, lists, watches and answers to writes, without its value', async () => {
+test('metadata of a wrong type in any kind of answer is refused, with an error that does not quote its value', async () => {
   const fields =
     'name namespace resourceVersion uid generateName creationTimestamp deletionTimestamp labels annotations'
   const wrong: readonly unknown[] = [5, true, [], [1], { toString: 1 }, { a: 1 }, { a: null }, 'hunter2']
@@ -583,7 +583,7 @@ test('times, lists and maps of metadata may be null, as Go writes empty ones', a
   assert.equal((await api.get(namespaces, { name: 'default' })).metadata?.name, 'default')
 })
 
-test('a token for the next page that is no string, and a Status of a wrong shape, do no harm', async () => {
+test('a continue token that is no string is refused, and a malformed Status in a watch is read without its wrong fields', async () => {
   const list = { kind: 'NamespaceList', metadata: { resourceVersion: '7', continue: { toString: 1 } }, items: [] }
   const { api } = apiWith(() => ok(list))
   await assert.rejects(

@@ -4,7 +4,7 @@ import type { KubeObject } from '../../src/kube/resources.ts'
 import { services } from '../../src/kube/resources.ts'
 import { added, ScriptedApi, service } from './scripted-api.ts'
 
-test('what is asked, answered and watched are copies', async () => {
+test('ScriptedApi copies the objects of requests, answers and watch events', async () => {
   const api = new ScriptedApi()
   const [sent, answered, watched] = ['1', '2', '3'].map((version) => service('web', version)) as [
     KubeObject,

@@ -34,7 +34,7 @@ const table: readonly [before: Serving, answer: boolean | undefined, nowMs: numb
 
 for (const [before, answer, nowMs, after] of table) {
   const said = answer === undefined ? 'no answer' : answer ? 'that it is served' : 'that it is not'
-  test(`${before.type}, and at ${nowMs} ms ${said}: ${after.type}`, () => {
+  test(`a resource is ${before.type}, answer at ${nowMs} ms: ${said}; it is then ${after.type}`, () => {
     assert.deepEqual(nextServing(before, answer, nowMs), after)
   })
 }
@@ -68,7 +68,7 @@ function setUp() {
   return { time, world, asked, resources, told404, deny, signal }
 }
 
-test('a moment of 404 does not make a resource unserved, four seconds of it do', async () => {
+test('a resource counts as unserved after four seconds of 404, but not earlier', async () => {
   const { time, told404 } = setUp()
   assert.equal(await told404(), false)
   await time.advance(3_000)
@@ -77,7 +77,7 @@ test('a moment of 404 does not make a resource unserved, four seconds of it do',
   assert.equal(await told404(), true)
 })
 
-test('a server that is not ready, or refuses its discovery, makes nothing unserved', async () => {
+test('no resource counts as unserved while the server is not ready or refuses discovery', async () => {
   for (const change of [{ ready: false }, { answer: new KubeError('Forbidden', 'discover v1: forbidden') }]) {
     const { time, world, told404 } = setUp()
     Object.assign(world, change)
@@ -88,7 +88,7 @@ test('a server that is not ready, or refuses its discovery, makes nothing unserv
   }
 })
 
-test('an unserved resource is asked for at growing intervals, and requested when discovery has it', async (t) => {
+test('discovery is queried for an unserved resource at growing intervals until it appears; then it is requested', async (t) => {
   const { time, world, asked, resources, deny, signal } = setUp()
   const stop = new AbortController()
   t.after(() => stop.abort())
@@ -129,7 +129,7 @@ test('a resource is requested while discovery gives no answer, and stays missing
   assert.equal(resources.isMissing(services), false)
 })
 
-test('a resource that is gone for the second time is not requested before it appears for the second time', async () => {
+test('a resource that disappears a second time is not requested until it reappears', async () => {
   const { time, world, resources, told404, deny, signal } = setUp()
   for (let times = 1; times <= 2; times++) {
     world.answer = false
@@ -147,7 +147,7 @@ test('a resource that is gone for the second time is not requested before it app
   }
 })
 
-test('a list that succeeds ends a denial', async () => {
+test('a successful list ends a denial, so that the four seconds of 404 begin again', async () => {
   const { time, resources, told404 } = setUp()
   await told404()
   await time.advance(3_000)
@@ -156,7 +156,7 @@ test('a list that succeeds ends a denial', async () => {
   assert.equal(await told404(), false)
 })
 
-test('a server that may be another one is asked at once', async (t) => {
+test('discovery is queried at once when the server may be another one', async (t) => {
   const { time, world, resources, deny } = setUp()
   await deny()
   const stop = new AbortController()
@@ -168,7 +168,7 @@ test('a server that may be another one is asked at once', async (t) => {
   assert.equal(resources.isUnserved(services), false)
 })
 
-test('discovery says what a server serves, and rejects when it does not say', async () => {
+test('discovery reports what a server serves, and rejects if the answer does not show it', async () => {
   const { signal } = new AbortController()
   const clock = new VirtualClock().view()
   const server = createApiServer({ clock, random: seededRandom(1, 'discovery') })

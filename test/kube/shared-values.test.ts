@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SharedValues, sharedLabels, sharedString } from '../../src/kube/shared-values.ts'
 
-test('a value is made once for a key', () => {
+test('SharedValues creates the value for a key only once', () => {
   const values = new SharedValues<object>(2)
   const first = values.get('a', () => ({}))
   assert.equal(
@@ -11,7 +11,7 @@ test('a value is made once for a key', () => {
   )
 })
 
-test('it never holds more than its limit', () => {
+test('SharedValues forgets an earlier value when its limit is exceeded', () => {
   const values = new SharedValues<object>(2)
   const first = values.get('a', () => ({}))
   for (const key of ['b', 'c']) values.get(key, () => ({}))
@@ -32,12 +32,12 @@ test('labels are shared when all keys and values are equal', () => {
   assert.equal(sharedLabels(null as unknown as undefined), undefined)
 })
 
-test('labels that differ are not taken for the same, also where a server checks none', () => {
+test('different labels are not confused, even if a value contains the text of a further label', () => {
   assert.deepEqual(sharedLabels({ app: 'x,role=db' }), { app: 'x,role=db' })
   assert.deepEqual(sharedLabels({ app: 'x', role: 'db' }), { app: 'x', role: 'db' })
 })
 
-test('long values are not stored', () => {
+test('a value whose key has more than 1,024 characters is not stored', () => {
   const values = new SharedValues<object>(2)
   const key = 'a'.repeat(1025)
   assert.notEqual(
@@ -46,7 +46,7 @@ test('long values are not stored', () => {
   )
 })
 
-test('what is absent stays absent', () => {
+test('sharedString returns undefined for undefined, and an equal string for a string', () => {
   assert.equal(sharedString(undefined), undefined)
   assert.equal(sharedString('a'), 'a')
 })

@@ -10,7 +10,7 @@ function object(name: string, resourceVersion: string, uid = 'u', namespace = 'n
   return { metadata: { namespace, name, uid, resourceVersion } }
 }
 
-test('keys are namespace/name, and the bare name for what has no namespace', () => {
+test('a key is namespace/name, or the bare name if the object has no namespace', () => {
   assert.equal(keyOf({ namespace: 'a', name: 'b' }), 'a/b')
   assert.equal(keyOf({ name: 'b' }), 'b')
   assert.equal(keyOf({ namespace: '', name: 'b' }), 'b')
@@ -18,7 +18,7 @@ test('keys are namespace/name, and the bare name for what has no namespace', () 
   assert.deepEqual([refOfKey('a/bc'), refOfKey('b')], [{ namespace: 'a', name: 'bc' }, { name: 'b' }])
 })
 
-test('a change carries what was here before', () => {
+test('a change carries the previously stored object', () => {
   const store = new Store()
   const first = object('a', '1')
   const second = object('a', '2')
@@ -30,7 +30,7 @@ test('a change carries what was here before', () => {
   assert.equal(store.list().length, 0)
 })
 
-test('a resourceVersion that is here already is no change, nor is the deletion of what is not here', () => {
+test('an event with the stored uid and resourceVersion is no change, nor is the deletion of an unknown object', () => {
   const store = new Store()
   store.apply({ type: 'ADDED', object: object('a', '1') })
   assert.equal(store.apply({ type: 'MODIFIED', object: object('a', '1') }), undefined)
@@ -38,7 +38,7 @@ test('a resourceVersion that is here already is no change, nor is the deletion o
   assert.equal(store.apply({ type: 'MODIFIED', object: object('a', '1', 'other') })?.type, 'updated')
 })
 
-test('replacing tells of deletions first, and of an object made anew as both', () => {
+test('replace yields deletions first, and a recreated object as deleted and as added', () => {
   const store = new Store()
   for (const name of ['kept', 'gone', 'remade', 'changed']) store.apply({ type: 'ADDED', object: object(name, '1') })
   const present = [object('new', '5'), object('changed', '4'), object('remade', '3', 'other'), object('kept', '1')]
@@ -55,7 +55,7 @@ test('replacing tells of deletions first, and of an object made anew as both', (
   )
 })
 
-test('all objects are listed by namespace, those of a namespace in the order in which they came', () => {
+test('list groups the objects by namespace, and orders those of a namespace by their arrival', () => {
   const store = new Store()
   atOnce(store.replace(objectMapOf([object('b', '1'), object('b', '1', 'u', 'other'), object('a', '1')])))
   assert.deepEqual(store.list().map(keyOfObject), ['ns/b', 'ns/a', 'other/b'])
@@ -66,7 +66,7 @@ test('all objects are listed by namespace, those of a namespace in the order in 
   assert.deepEqual([store.at('other/a'), store.get({ name: 'a' })], [undefined, undefined])
 })
 
-test('an index kept from the changes alone always equals the store', () => {
+test('an index built from the changes alone always equals the store', () => {
   const anyObject = fc
     .tuple(
       fc.constantFrom('a', 'b', 'c'),

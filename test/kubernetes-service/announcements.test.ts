@@ -51,7 +51,7 @@ function changesIn(masters: readonly RunningMaster[]) {
     .sort((a, b) => b.added.length - a.added.length || JSON.stringify(a).localeCompare(JSON.stringify(b)))
 }
 
-test('each master that comes or goes is told of once in the fleet, in the log and by an event, with the reason that it goes for', async (t) => {
+test('each listed or removed master is reported once per fleet, in the log and by an event, with the reason of its removal', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const [second, third] = [changing(), changing()]
@@ -112,7 +112,7 @@ test('each master that comes or goes is told of once in the fleet, in the log an
   assert.equal(await masters[0]?.sample('apiserver_bootstrap_listed_addresses'), 1)
 })
 
-test('each write is one line of the audit trail: who, what, why, before and after', async (t) => {
+test('the audit trail has one line per write: user, verb, object, and addresses and ports before and after', async (t) => {
   const world = new OtherWritersWorld(t)
   const user = { kubeconfigUser: 'admin', localUser: 'root' }
   const first = world.start(1, {}, { user })
@@ -157,7 +157,7 @@ test('each write is one line of the audit trail: who, what, why, before and afte
   )
 })
 
-test('a write that is done and whose answer is lost is told of as unknown, once, and by no event', async (t) => {
+test('a write whose answer is lost is audited once, with the outcome unknown, and reported by no event', async (t) => {
   const world = new OtherWritersWorld(t)
   const { api, faults } = world.connectFaulty('apiserver-bootstrap')
   const first = world.start(1, {}, { api })
@@ -197,7 +197,7 @@ test('a write that is done and whose answer is lost is told of as unknown, once,
   ])
 })
 
-test('a master that is withdrawn by the command is told of as such', async (t) => {
+test('a master that the withdraw command removes is reported as withdrawn', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1)
   world.start(2)
@@ -236,7 +236,7 @@ test('a master that is withdrawn by the command is told of as such', async (t) =
   assert.equal(ports.logger.lines.filter(({ fields }) => fields.verb === 'withdraw').length, 1, 'nothing was written')
 })
 
-test('a master that takes itself out is leaving, though its lease has gone first', async (t) => {
+test('a master that withdraws itself when it stops is reported as leaving', async (t) => {
   const world = new OtherWritersWorld(t)
   const only = world.start(1, { onShutdown: 'always' })
   await world.time.advance(3_000)
@@ -245,7 +245,7 @@ test('a master that takes itself out is leaving, though its lease has gone first
   assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.1 (host-1) is no longer listed: it is leaving'])
 })
 
-test('a master at an address that another host holds says so; one that is started again does not', async (t) => {
+test('a master whose address another host holds emits LeaseTakenOver; a restarted master does not', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1)
   await world.time.advance(3_000)
@@ -265,7 +265,7 @@ test('a master at an address that another host holds says so; one that is starte
   assert.deepEqual(more, [])
 })
 
-test('what somebody changed and what was wrong from the start is told of, a list that follows the masters is not', async (t) => {
+test('a foreign change of Service, Endpoints or EndpointSlice is reported by an event; their creation at the start is not', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const vandal = world.connect('vandal')
@@ -288,7 +288,7 @@ test('what somebody changed and what was wrong from the start is told of, a list
   assert.equal(service?.regarding?.uid, (await vandal.get(services, KUBERNETES_SERVICE)).metadata?.uid)
 })
 
-test('a dry run tells nothing', async (t) => {
+test('a dry run records no event and no audit entry', async (t) => {
   const world = new OtherWritersWorld(t)
   const master = world.start(1)
   await world.time.advance(3_000)
@@ -336,7 +336,7 @@ function telemetryAt(renewedMs: number | undefined, nowMs: number) {
   return { telemetry, said }
 }
 
-test('a renewal that comes after the lease has ended is told of', () => {
+test('a renewal after the end of the lease is logged', () => {
   const { telemetry, said } = telemetryAt(1_000, 21_000)
   telemetry.attempted(undefined)
   assert.deepEqual(said, [
@@ -349,7 +349,7 @@ test('a renewal that comes after the lease has ended is told of', () => {
   ])
 })
 
-test('a renewal in time, the first one, and one that failed are not', () => {
+test('a renewal in time, a first renewal and a failed renewal are not logged as late', () => {
   for (const [renewedMs, nowMs, error] of [
     [1_000, 16_000, undefined],
     [undefined, 90_000, undefined],
@@ -361,7 +361,7 @@ test('a renewal in time, the first one, and one that failed are not', () => {
   }
 })
 
-test('a list of masters that was null, as a server may write an empty one, counts as empty', () => {
+test('null in a list of masters, as a server may write an empty list, counts as empty in the audit trail', () => {
   const logger = memoryLogger()
   const shared = { clock: new VirtualClock().view(), logger, events: noEvents, address: '192.0.2.1', fleet: undefined }
   const metadata = { ...KUBERNETES_SERVICE }

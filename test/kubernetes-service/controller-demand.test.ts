@@ -33,7 +33,7 @@ async function started(t: Parameters<typeof controllerWorld>[0], before?: (call:
   return { ...world, world, members }
 }
 
-test('the Service has two families exactly while all members have, and keeps its own while that is unknown', async (t) => {
+test('the Service has two families exactly while all members have two, and stays unchanged while that is unknown', async (t) => {
   const { world, time, controller, members } = await started(t)
   const after = async (isDual: boolean | undefined) => {
     members.dual = isDual
@@ -48,7 +48,7 @@ test('the Service has two families exactly while all members have, and keeps its
   assert.deepEqual(await after(true), dual)
 })
 
-test('the Service follows what a read at the interval, or a write of the list, shows of the members', async (t) => {
+test('the Service follows the families that a read at the interval, or a write of the list, discovers', async (t) => {
   const { world, time, clock, members, controller } = await started(t)
   members.read = async (signal) => {
     // The controller reconciles the Service before it gets this answer.
@@ -67,7 +67,7 @@ test('the Service follows what a read at the interval, or a write of the list, s
   assert.deepEqual(await familiesOf(world), single)
 })
 
-test('the ports of the Service are put right as soon as the members agree on them', async (t) => {
+test('the ports of the Service are corrected as soon as the members agree on them', async (t) => {
   const { world, time, members, setPort } = await started(t)
   members.agreed = false
   await setPort(8443)
@@ -85,7 +85,7 @@ test('the ports of the Service are put right as soon as the members agree on the
   assert.equal(await portOf(world), 443)
 })
 
-test('after a read of the members failed, families and ports stay as found until one succeeds', async (t) => {
+test('after a failed read of the members, families and ports stay as found until a read succeeds', async (t) => {
   const { world, time, members, setPort } = await started(t)
   members.dual = true
   let failures = 0
@@ -103,7 +103,7 @@ test('after a read of the members failed, families and ports stay as found until
   assert.deepEqual([await portOf(world), await familiesOf(world)], [443, dual])
 })
 
-test('what was changed while the members could not be read is put right as soon as they can', async (t) => {
+test('a change made while the members cannot be read is corrected as soon as they can be read', async (t) => {
   const { world, time, members, setPort } = await started(t)
   members.read = () => Promise.reject(away)
   await time.advance(INTERVAL_MS)
@@ -115,7 +115,7 @@ test('what was changed while the members could not be read is put right as soon 
   assert.equal(await portOf(world), 443)
 })
 
-test('if only the families differ, the members are read before they are changed: another master may know more', async (t) => {
+test('if only the families differ, the controller reads the members before it changes the Service', async (t) => {
   const { world, time, api, members, asked } = await started(t)
   const policy = (ipFamilyPolicy: string, ipFamilies: readonly string[], clusterIPs: readonly string[]) =>
     api.patch(services, KUBERNETES_SERVICE, {
@@ -142,7 +142,7 @@ test('if only the families differ, the members are read before they are changed:
   assert.deepEqual([await portOf(world), members.reads], [443, 0])
 })
 
-test('if the members cannot be read then, the families stay as found, and the Service counts as done', async (t) => {
+test('if the members cannot be read before a change of families, the families stay as found', async (t) => {
   const { world, time, members, controller, asked, availability } = await started(t)
   members.dual = true
   members.read = () => Promise.reject(away)
@@ -173,7 +173,7 @@ async function onOneFamily(t: Parameters<typeof controllerWorld>[0]) {
   return { ...world, world, members, refuse }
 }
 
-test('a second address that was refused is asked for again at the interval, and not before', async (t) => {
+test('a refused second address is requested again at the interval, and not before', async (t) => {
   const { world, time, controller } = await onOneFamily(t)
   controller.request()
   await time.advance(INTERVAL_MS - 1_001)
@@ -182,7 +182,7 @@ test('a second address that was refused is asked for again at the interval, and 
   assert.deepEqual(await familiesOf(world), dual)
 })
 
-test('when the server is back a second address is asked for at once, with all attempts', async (t) => {
+test('when the server is back, the second address is requested again, with the full number of attempts', async (t) => {
   const { world, time, availability, refuse, asked } = await onOneFamily(t)
   asked()
   availability.failed('test', away)
@@ -195,7 +195,7 @@ test('when the server is back a second address is asked for at once, with all at
   assert.equal(refuse.left, -1)
 })
 
-test('a correction waits in a fight, and is made when its time has come', async (t) => {
+test('during a fight a correction waits, and is made when the back-off ends', async (t) => {
   const { world, time, setPort } = await started(t)
   for (let fight = 0; fight < FIGHT.burst; fight++) {
     await setPort(8_000 + fight)
@@ -209,7 +209,7 @@ test('a correction waits in a fight, and is made when its time has come', async 
   assert.equal(await portOf(world), 443)
 })
 
-test('after its end no write of its writer waits: a departure must not', async (t) => {
+test('after the controller has ended, its writer no longer delays writes because of a fight', async (t) => {
   const { time, setPort, end, service, writer } = await started(t)
   for (let fight = 0; fight <= FIGHT.burst; fight++) {
     await setPort(8_000 + fight)
@@ -222,7 +222,7 @@ test('after its end no write of its writer waits: a departure must not', async (
   assert.equal(isSettled(), false)
 })
 
-test('it says once that the Endpoints have other ports while the members disagree, and again for other ones', async (t) => {
+test('while the members disagree, other ports in Endpoints are logged once, and again when they change', async (t) => {
   const { time, api, logger, members, putEndpoints, controller } = await started(t)
   const said = () => logger.lines.filter(({ message }) => /ports of the Endpoints differ/.test(message)).length
   const set = async (port: number | undefined) => {
@@ -253,7 +253,7 @@ test('it says once that the Endpoints have other ports while the members disagre
   assert.equal(await set(undefined), 3, 'no list')
 })
 
-test('the number of listed addresses is published from when it is known', async (t) => {
+test('the number of listed addresses is published once the Endpoints are known', async (t) => {
   const late = Promise.withResolvers<void>()
   const { time, api, putEndpoints, sample } = await controllerWorld(t, {
     reconciler: new Members(),

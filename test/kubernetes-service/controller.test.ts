@@ -27,7 +27,7 @@ async function hasSettled(promise: Promise<unknown>): Promise<boolean> {
   return (await Promise.race([promise, Promise.resolve(pending)])) !== pending
 }
 
-test('it watches the objects by name, and a second slice by the family that the first does not have', async (t) => {
+test('the controller watches its objects by name, and the second slice of the family that its address does not have', async (t) => {
   const all = (last: string) =>
     [services, endpoints, endpointSlices].map(({ plural }) => `${plural} metadata.name=kubernetes`).concat(last)
   const second = (family: 4 | 6) => `endpointslices metadata.name=kubernetes-ipv${family}`
@@ -52,7 +52,7 @@ test('it watches the objects by name, and a second slice by the family that the 
   }
 })
 
-test('nothing is decided before every watch shows the current state', async (t) => {
+test('the controller reads and writes nothing before every watch has delivered the current state', async (t) => {
   for (const { plural } of [services, endpoints, endpointSlices]) {
     const members = new Members()
     const opened = Promise.withResolvers<void>()
@@ -69,7 +69,7 @@ test('nothing is decided before every watch shows the current state', async (t) 
   }
 })
 
-test('the Service is made when the members were read once, even without success, and not while the read is under way', async (t) => {
+test('the Service is created once the first read of the members has ended, even if that read failed', async (t) => {
   for (const outcome of ['read', 'failed'] as const) {
     const members = new Members()
     const read = Promise.withResolvers<void>()
@@ -84,7 +84,7 @@ test('the Service is made when the members were read once, even without success,
   }
 })
 
-test('the first success of each of the two loops settles it, and only both', async (t) => {
+test('the controller has settled after the first success of both loops: the Service and the list', async (t) => {
   const members = new Members()
   let refusal: Error | undefined = forbidden
   const world = await controllerWorld(t, {
@@ -116,7 +116,7 @@ test('the first success of each of the two loops settles it, and only both', asy
   assert.equal(await hasSettled(otherSettled), true)
 })
 
-test('after long refusals each object is in sync within 1.5 s of the permission', async (t) => {
+test('after long refusals both objects are in sync within 1.5 s after the writes are permitted', async (t) => {
   const members = new Members()
   members.satisfied = false
   members.write = () => Promise.reject(forbidden)
@@ -139,7 +139,7 @@ test('after long refusals each object is in sync within 1.5 s of the permission'
   assert.ok(writes > 0)
 })
 
-test('a refused write of the list is tried again a quarter of a second after a change, but not one of the Service', async (t) => {
+test('during frequent changes a refused list is retried about every 250 ms, a refused Service only about once per second', async (t) => {
   const members = new Members()
   members.satisfied = false
   members.write = () => Promise.reject(forbidden)
@@ -165,7 +165,7 @@ test('a refused write of the list is tried again a quarter of a second after a c
   assert.ok(service >= 4 && service <= 8, `${service} in six seconds`)
 })
 
-test('a change of the Service is put right, and one of the list is shown to the reconciler, each by itself', async (t) => {
+test('a change of the Service is corrected, a change of the list is passed to the reconciler, each independently', async (t) => {
   const members = new Members()
   const world = await controllerWorld(t, { reconciler: members })
   const { time, setPort, putEndpoints, putSlice } = world
@@ -194,7 +194,7 @@ test('a change of the Service is put right, and one of the list is shown to the 
   assert.deepEqual([world.asked(), members.reads], [[], 1], 'no request, and the members are known')
 })
 
-test('a list that is not in sync is written, with the ports on which the members agree at that moment', async (t) => {
+test("a list that is not in sync is written, with 'agreed' as the mode for its ports", async (t) => {
   const members = new Members()
   const world = await controllerWorld(t, { reconciler: members })
   const { time, controller } = world
@@ -208,7 +208,7 @@ test('a list that is not in sync is written, with the ports on which the members
   assert.deepEqual(members.writes, [['192.0.2.1', 6443, 'agreed']])
 })
 
-test('without an address no list is written, and only the Service is read live', async (t) => {
+test('without an address the controller writes no list, and reads only the Service live', async (t) => {
   const members = new Members()
   members.satisfied = false
   const world = await controllerWorld(t, { reconciler: members, address: 'none' })
@@ -218,7 +218,7 @@ test('without an address no list is written, and only the Service is read live',
   assert.deepEqual(world.asked(), ['get kubernetes of services'])
 })
 
-test('a reconciler with the two necessary methods is called each time, and trusted with the ports', async (t) => {
+test('a reconciler with only reconcileEndpoints is called at each interval, and the ports count as agreed', async (t) => {
   let writes = 0
   const reconciler = {
     async reconcileEndpoints() {
@@ -235,7 +235,7 @@ test('a reconciler with the two necessary methods is called each time, and trust
   assert.deepEqual(await familiesOf(world), single)
 })
 
-test('each interval reads the members once, and each object live; two slices take turns if the second is wanted or there', async (t) => {
+test('each interval reads the members once and each object live; two slices alternate if the second is wanted or exists', async (t) => {
   const members = new Members()
   const world = await controllerWorld(t, { reconciler: members })
   const { time, api, putSlice } = world
@@ -264,7 +264,7 @@ test('each interval reads the members once, and each object live; two slices tak
   assert.deepEqual(await rounds(), ['kubernetes', 'kubernetes-ipv6'])
 })
 
-test('the live reads go on while a write of the list hangs, and find what the watch lost', async (t) => {
+test('live reads continue while a write of the list hangs, and find a change that the watch lost', async (t) => {
   const members = new Members()
   const world = await controllerWorld(t, { reconciler: members })
   const { time, watch, setPort } = world
@@ -280,7 +280,7 @@ test('the live reads go on while a write of the list hangs, and find what the wa
   hung.resolve()
 })
 
-test('a round of live reads that hangs is not overtaken by the next', async (t) => {
+test('while a round of live reads hangs, no other round starts', async (t) => {
   const held = Promise.withResolvers<void>()
   const world = await controllerWorld(t, {
     reconciler: new Members(),
@@ -293,7 +293,7 @@ test('a round of live reads that hangs is not overtaken by the next', async (t) 
   assert.equal(world.asked().filter((call) => call === 'get kubernetes of endpoints').length, 1)
 })
 
-test('a mistake in a live read ends it with that error, with all that it does', async (t) => {
+test('a programming error in a live read ends the controller with that error, and no request follows', async (t) => {
   const mistake = new TypeError('a mistake')
   const world = await controllerWorld(t, {
     reconciler: new Members(),
@@ -309,7 +309,7 @@ test('a mistake in a live read ends it with that error, with all that it does', 
   assert.deepEqual(world.asked(), [])
 })
 
-test('the end ends everything: no timer is left, and nothing more is asked when the server is back', async (t) => {
+test('an ended controller leaves no timer and no subscription, and requests nothing when the server is back', async (t) => {
   const members = new Members()
   const world = await controllerWorld(t, { reconciler: members })
   const { time, stop, ended, clock, availability, subscribers } = world

@@ -36,7 +36,7 @@ async function started() {
   return { embedded, list, names }
 }
 
-test('the second slice comes and goes with the second addresses, and changes its name with their family', async () => {
+test('the second slice exists while second addresses exist, and its name changes with their family', async () => {
   const { embedded, list, names } = await started()
   const adapter = openAdapter(embedded.api)
   await list(adapter, ['2001:db8::1'])
@@ -47,7 +47,7 @@ test('the second slice comes and goes with the second addresses, and changes its
   assert.deepEqual(await names(), ['kubernetes'])
 })
 
-test('a slice of another family under its name is replaced: that is two writes, and both are told of', async () => {
+test('a slice of another family under that name is replaced; onWritten reports the deletion and the creation', async () => {
   const { embedded, list } = await started()
   const { api } = embedded
   await list(openAdapter(api), ['2001:db8::1'])
@@ -69,7 +69,7 @@ test('a slice of another family under its name is replaced: that is two writes, 
   )
 })
 
-test('a second slice that is right is not written again', async () => {
+test('a second slice that is in sync is not written again', async () => {
   const { embedded, list } = await started()
   const { api } = embedded
   await list(openAdapter(api), ['2001:db8::1'])
@@ -77,7 +77,7 @@ test('a second slice that is right is not written again', async () => {
   await list(openAdapter(passedOn(api, { create: refuse, update: refuse, delete: refuse })), ['2001:db8::1'])
 })
 
-test('of two masters that remove the second slice at the same moment neither fails', async () => {
+test('two masters can delete the second slice at the same moment without an error', async () => {
   const { embedded, list, names } = await started()
   await list(openAdapter(embedded.api), ['2001:db8::1'])
   const { api } = embedded
@@ -92,7 +92,7 @@ test('of two masters that remove the second slice at the same moment neither fai
   assert.deepEqual(await names(), ['kubernetes'])
 })
 
-test('a second slice that another master has just written is not removed', async () => {
+test('a second slice that another master has just updated is not deleted', async () => {
   const { embedded, list } = await started()
   const { api } = embedded
   await list(openAdapter(api), ['2001:db8::1'])
@@ -114,7 +114,7 @@ test('a second slice that another master has just written is not removed', async
   )
 })
 
-test('whoever goes as the last takes the second slice away also when somebody has deleted the Endpoints', async () => {
+test('the last master to leave deletes the second slice even if another client has deleted the Endpoints', async () => {
   const { embedded, list, names } = await started()
   const adapter = openAdapter(embedded.api)
   await list(adapter, ['2001:db8::1'])

@@ -32,18 +32,18 @@ test('a fleet is dual-stack when every live master has an address of each family
   assert.equal(isDualStack([]), undefined)
 })
 
-test('a lease without a holder record is of a kube-apiserver, which has one address', () => {
+test('a lease without a holder record belongs to a kube-apiserver, which has one address', () => {
   assert.equal(isDualStack([dual(1), foreign]), false)
   assert.equal(isDualStack([foreign]), false)
 })
 
-test('masters that do not agree on the primary family are not dual-stack, nor are two addresses of one family', () => {
+test('masters with different primary families are not dual-stack, nor is a master with two addresses of one family', () => {
   assert.equal(isDualStack([dual(1), lease(['2001:db8::2', '192.0.2.2'])]), false)
   assert.equal(isDualStack([lease(['2001:db8::1', '192.0.2.1']), lease(['2001:db8::2', '192.0.2.2'])]), true)
   assert.equal(isDualStack([lease(['192.0.2.1', '192.0.2.2'])]), false)
 })
 
-test('a master of one family counts whatever its readiness is, until it is withdrawn', () => {
+test('a master counts for the families of the fleet in every state except withdrawn', () => {
   for (const state of ['ready', 'failing', 'unready', 'leaving'] as const) {
     assert.equal(isDualStack([dual(1), single(2, state)]), false, state)
     assert.equal(isDualStack([dual(1), dual(2, state)]), true, state)
@@ -53,7 +53,7 @@ test('a master of one family counts whatever its readiness is, until it is withd
   assert.equal(isDualStack([dual(1, 'withdrawn')]), undefined)
 })
 
-test('a lease that ended in an outage still says which families the fleet has', () => {
+test('a lease with suspected expiry still counts for the families of the fleet', () => {
   const suspected = (lease: MasterLease): MasterLease => ({ ...lease, expirySuspected: true })
   assert.equal(isDualStack([dual(1), suspected(single(2))]), false)
   assert.equal(isDualStack([suspected(dual(1)), suspected(dual(2))]), true)
@@ -61,7 +61,7 @@ test('a lease that ended in an outage still says which families the fleet has', 
   assert.deepEqual(secondAddresses([dual(1)], [dual(1), suspected(dual(2))]), ['2001:db8::1'])
 })
 
-test('the second addresses are of exactly the masters that are listed, sorted, each once', () => {
+test('the second addresses are those of exactly the listed masters, sorted', () => {
   const leases = [dual(3), dual(2, 'unready'), dual(1, 'failing'), dual(4, 'leaving'), dual(5, 'withdrawn')]
   assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.3', '192.0.2.4'])
   assert.deepEqual(secondAddresses(leases), ['2001:db8::1', '2001:db8::3', '2001:db8::4'])
@@ -70,7 +70,7 @@ test('the second addresses are of exactly the masters that are listed, sorted, e
   assert.deepEqual(secondAddresses([]), [])
 })
 
-test('behind one virtual address the second address of a master that is not ready is left out', () => {
+test('of masters behind one virtual address, one that is not ready contributes no second address', () => {
   const shared = ['192.0.2.10', '2001:db8::a'] as const
   assert.deepEqual(secondAddresses([lease([...shared], 'ready', 'a'), lease([...shared], 'unready', 'b')]), [
     '2001:db8::a',
@@ -79,7 +79,7 @@ test('behind one virtual address the second address of a master that is not read
   assert.deepEqual(secondAddresses(own), ['2001:db8::a'])
 })
 
-test('there are second addresses exactly when the fleet is dual-stack and somebody is listed, as many as first ones', () => {
+test('a dual-stack fleet has as many second addresses as listed addresses; any other fleet has none', () => {
   const state = fc.constantFrom('ready', 'failing', 'unready', 'leaving', 'withdrawn')
   const anyLease = fc.oneof(
     fc.tuple(fc.integer({ min: 1, max: 4 }), state).map(([number, of]) => dual(number, of as HolderState)),

@@ -44,14 +44,14 @@ function planned(...args: Parameters<typeof planService>): Families | undefined 
   return familiesOf(action.object)
 }
 
-test('a dual-stack fleet has a Service with the first address of each range', () => {
+test('a dual-stack fleet makes the Service dual-stack, with the first address of each range', () => {
   assert.deepEqual(planned(service(single), settings, true, 'dual'), dual)
   assert.deepEqual(planned(service(single), settings, false, 'dual'), dual)
   assert.equal(planned(service(dual), settings, true, 'dual'), undefined)
   assert.deepEqual(planned(service(['RequireDualStack', dual[1], dual[2]]), settings, true, 'dual'), dual)
 })
 
-test('a Service without an address gets one, and its second when it has that', () => {
+test('a Service without an address first gets one address; the second is not requested in the same write', () => {
   const made = planService(undefined, settings, true, 'dual')
   assert.deepEqual(made, planService(undefined, settings, true, 'single'))
   assert.equal(made.type === 'create' && made.object.spec?.ipFamilyPolicy, 'SingleStack')
@@ -67,19 +67,19 @@ test('a Service without an address gets one, and its second when it has that', (
   assert.deepEqual(mended.type === 'update' && familiesOf(mended.object), ['', [], ['10.96.0.1']])
 })
 
-test('any other fleet has a Service with the address that it had first', () => {
+test('any other fleet makes the Service single-stack, with the address that it had first', () => {
   assert.deepEqual(planned(service(dual), settings, true, 'single'), single)
   assert.deepEqual(planned(service(dual), settings, false, 'single'), single)
   assert.deepEqual(planned(service(['PreferDualStack', ['IPv4'], ['10.96.0.1']]), settings, true, 'single'), single)
   assert.equal(planned(service(single), settings, true, 'single'), undefined)
 })
 
-test('while it is not known what the fleet is, the families are left as they are found', () => {
+test('while the families of the fleet are unknown, those of the Service stay as found', () => {
   for (const found of [single, dual]) assert.equal(planned(service(found), settings, true, 'as-found'), undefined)
   assert.equal(planned(undefined, settings, true, 'as-found')?.[0], 'SingleStack')
 })
 
-test('a Service keeps both addresses that it has, and its second family is the one that the first is not of', () => {
+test('a Service preserves its addresses, and its second family is the one that its first address does not have', () => {
   const chosen: Families = ['PreferDualStack', ['IPv4', 'IPv6'], ['10.0.0.7', 'fd00::77']]
   assert.equal(planned(service(chosen), settings, true, 'dual'), undefined)
   assert.deepEqual(planned(service(['RequireDualStack', chosen[1], chosen[2]]), settings, true, 'dual'), chosen)
@@ -91,13 +91,13 @@ test('a Service keeps both addresses that it has, and its second family is the o
   ])
 })
 
-test('with one range, and for a headless Service, nothing is asked for', () => {
+test('no second family is requested with only one range, nor for a headless Service', () => {
   const { secondClusterIp: _second, ...one } = settings
   assert.equal(planned(service(single), one, true, 'dual'), undefined)
   assert.equal(planned(service(['SingleStack', ['IPv4'], ['None']]), settings, true, 'dual'), undefined)
 })
 
-test('less is asked for: any address of the family, then only a preference', () => {
+test('weaker demands request any address of the second family, then only PreferDualStack', () => {
   const anyAddress: Families = ['PreferDualStack', ['IPv4', 'IPv6'], ['10.96.0.1']]
   const preference: Families = ['PreferDualStack', ['IPv4'], ['10.96.0.1']]
   assert.deepEqual(planned(service(single), settings, true, 'dual', 'any'), anyAddress)
@@ -138,7 +138,7 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
   return { embedded, keeper, read, untilRight, warnings }
 }
 
-test('a Service goes to two families and back as the fleet does', async () => {
+test('the Service switches to two families and back as the fleet does', async () => {
   const { read, untilRight } = await startKeeper(['10.96.0.0/16', 'fd00::/112'])
   for (const [stack, expected] of [
     ['single', single],
@@ -151,7 +151,7 @@ test('a Service goes to two families and back as the fleet does', async () => {
   }
 })
 
-test('a second address that is refused for a moment is asked for again', async () => {
+test('a second address that the server refuses for a moment is requested again', async () => {
   let refusals = 3
   const busy = (api: KubeApi): KubeApi =>
     passedOn(api, {
@@ -187,7 +187,7 @@ test('a Service that no watch reports is read after its creation was refused', a
   assert.deepEqual(await read(), before)
 })
 
-test("when its second address is somebody else's, the Service takes another and keeps it", async () => {
+test('if another Service has its second address, the Service takes a different one and preserves it', async () => {
   const { embedded, keeper, read, untilRight, warnings } = await startKeeper(['10.96.0.0/16', 'fd00::/112'])
   const taken = { ipFamilies: ['IPv6'], clusterIP: 'fd00::1', ports: [{ port: 1 }] }
   await embedded.api.create(services, { metadata: { namespace: 'default', name: 'other' }, spec: taken as never })
@@ -201,7 +201,7 @@ test("when its second address is somebody else's, the Service takes another and 
   assert.deepEqual(familiesOf(await read())[2], clusterIPs)
 })
 
-test('on a server with one family the Service prefers two, and gets the second when the server has it', async () => {
+test('on a server with one family the Service prefers two, and gets the second once the server has it', async () => {
   const { embedded, keeper, read, untilRight, warnings } = await startKeeper(['10.96.0.0/16'])
   await untilRight('dual')
   assert.deepEqual(familiesOf(await read()), ['PreferDualStack', ['IPv4'], ['10.96.0.1']])
@@ -215,7 +215,7 @@ test('on a server with one family the Service prefers two, and gets the second w
   assert.deepEqual(familiesOf(await read()), dual)
 })
 
-test('a Service that merely prefers two families gets another second address when the server has them and its own is taken', async () => {
+test('a Service that prefers two families gets another second address if its own is taken once the server has both', async () => {
   const { embedded, keeper, read, untilRight } = await startKeeper(['10.96.0.0/16'])
   await untilRight('dual')
   await embedded.api.create(serviceCidrs, { metadata: { name: 'second' }, spec: { cidrs: ['fd00::/112'] } })

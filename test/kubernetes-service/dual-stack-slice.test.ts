@@ -41,13 +41,13 @@ test('the second slice has its family in its name, the ports of Endpoints, one l
   assert.deepEqual([other?.metadata?.name, other?.addressType], [secondSliceName(4), 'IPv4'])
 })
 
-test('without second addresses, or without Endpoints that list anybody, there is no second slice', () => {
+test('without second addresses, or without listed addresses in Endpoints, no second slice is wanted', () => {
   assert.equal(secondSliceOf(endpoints, []), undefined)
   assert.equal(secondSliceOf(undefined, addresses), undefined)
   assert.equal(secondSliceOf({ ...endpoints, subsets: [] }, addresses), undefined)
 })
 
-test('each kind of damage to the second slice is named and mended, and what nobody asked for is kept', () => {
+test('each kind of damage to the second slice is named and corrected; unknown fields are preserved', () => {
   const port = { name: 'https', port: 6443, protocol: 'TCP' }
   const damages: readonly [reason: string, damaged: object][] = [
     ['labels', { metadata: { ...stored.metadata, labels: undefined } }],
@@ -73,7 +73,7 @@ test('each kind of damage to the second slice is named and mended, and what nobo
   assert.deepEqual(planSecondSlice(wanted, stored), { type: 'none' })
 })
 
-test('a second slice that nobody wants is removed', () => {
+test('a second slice that is not wanted is removed', () => {
   assert.deepEqual(planSecondSlice(undefined, stored), {
     type: 'remove',
     reasons: ['single-stack'],
@@ -81,7 +81,7 @@ test('a second slice that nobody wants is removed', () => {
   assert.deepEqual(planSecondSlice(undefined, undefined), { type: 'none' })
 })
 
-test('a slice of that name that is not evidently ours stays', () => {
+test('a slice under that name with foreign labels or an owner is not removed', () => {
   const owner = { apiVersion: 'v1', kind: 'Service', name: 'kubernetes', uid: 'x' }
   const labels = { ...stored.metadata?.labels }
   const foreign: readonly object[] = [

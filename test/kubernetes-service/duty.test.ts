@@ -128,7 +128,7 @@ async function open(t: Parameters<typeof controllerWorld>[0], options: Options =
 
 const own = '192.0.2.1:6443'
 
-test('nothing is written before the server was ready once, and everything right after', async (t) => {
+test('the duty writes nothing before its server has been ready once, and reconciles soon after', async (t) => {
   const { time, server, asked, calls, said } = await open(t, { server: 'failing' })
   await time.advance(30_000)
   assert.deepEqual(said('info'), [], 'there was no entry')
@@ -139,7 +139,7 @@ test('nothing is written before the server was ready once, and everything right 
   assert.deepEqual(calls()[0], 'reconcile')
 })
 
-test('what an earlier life has listed is removed after the first answer, if the server is not ready', async (t) => {
+test('the entry of an earlier life is removed once, after the first answer, if the server is not ready', async (t) => {
   const steps = new Steps()
   const { time, server, calls, said } = await open(t, { server: 'silent', steps })
   await time.advance(5_000)
@@ -153,12 +153,12 @@ test('what an earlier life has listed is removed after the first answer, if the 
   assert.deepEqual(calls(), [], 'once')
 })
 
-test('a server that is ready at its first answer keeps what an earlier life has listed', async (t) => {
+test('if the server is ready at its first answer, the entry of an earlier life is not cleared', async (t) => {
   const { calls } = await open(t)
   assert.deepEqual(calls(), ['reconcile'])
 })
 
-test('while the entry of an earlier life cannot be read that is tried each half second, until the server is ready', async (t) => {
+test('while the entry of an earlier life cannot be cleared, the duty retries every half second until the server is ready', async (t) => {
   const steps = new Steps()
   steps.clear = () => Promise.reject(away)
   const { time, server, calls, said } = await open(t, { server: 'failing', steps })
@@ -172,7 +172,7 @@ test('while the entry of an earlier life cannot be read that is tried each half 
   assert.deepEqual(calls(), [])
 })
 
-test('a server that was ready once and fails again is not one of an earlier life', async (t) => {
+test('once the server has been ready, the duty no longer clears the entry of an earlier life', async (t) => {
   const steps = new Steps()
   const cleared = Promise.withResolvers<boolean>()
   steps.clear = () => cleared.promise
@@ -186,7 +186,7 @@ test('a server that was ready once and fails again is not one of an earlier life
   assert.deepEqual(calls(), [`clear ${own}`, 'reconcile'])
 })
 
-test('one without an address, or whose reconciler clears nothing, clears nothing', async (t) => {
+test('without an address, or if the reconciler has no clearAway, the duty clears nothing', async (t) => {
   for (const options of [{ address: 'none' }, { lacks: ['clearAway'] }] as const) {
     const { time, calls, server, asked } = await open(t, { server: 'failing', ...options })
     await time.advance(2_000)
@@ -197,7 +197,7 @@ test('one without an address, or whose reconciler clears nothing, clears nothing
   }
 })
 
-test('it ends with its signal, whatever it waits for', async (t) => {
+test('the duty ends when its signal aborts, whatever it waits for', async (t) => {
   const steps = new Steps()
   steps.clear = () => Promise.reject(away)
   for (const [server, more] of [
@@ -216,7 +216,7 @@ test('it ends with its signal, whatever it waits for', async (t) => {
   }
 })
 
-test('a mistake in the reconciliations ends it with that error', async (t) => {
+test('a programming error in a reconciliation ends the duty with that error', async (t) => {
   const mistake = new TypeError('a mistake')
   const { time, ended } = await open(t, {
     before(call) {
@@ -227,7 +227,7 @@ test('a mistake in the reconciliations ends it with that error', async (t) => {
   assert.equal(ended.how, 'rejected: TypeError: a mistake')
 })
 
-test('it has ended only when its watches have', async (t) => {
+test('the duty ends only after its watches have ended', async (t) => {
   const begun = Promise.withResolvers<void>()
   const { time, stop, ended } = await open(t, { late: { plural: 'services', until: begun.promise } })
   stop.abort(new Error('the end'))
@@ -238,7 +238,7 @@ test('it has ended only when its watches have', async (t) => {
   assert.equal(ended.how, 'resolved')
 })
 
-test('stopped, it reconciles no more and leaves, while its watches go on until the signal', async (t) => {
+test('a stopped duty withdraws its address and reconciles no more, while its watches run until the signal aborts', async (t) => {
   const { time, calls, setPort, service, leave, ended, stop, controller, asked } = await open(t)
   await time.advance(1_000)
   calls()
@@ -259,7 +259,7 @@ test('stopped, it reconciles no more and leaves, while its watches go on until t
   assert.equal(ended.how, 'resolved')
 })
 
-test('it leaves only when the reconciliation that is under way has ended', async (t) => {
+test('a stopped duty withdraws its address only after the running reconciliation has ended', async (t) => {
   const steps = new Steps()
   const written = Promise.withResolvers<void>()
   steps.write = () => written.promise
@@ -273,7 +273,7 @@ test('it leaves only when the reconciliation that is under way has ended', async
   assert.deepEqual(calls(), ['stop', `remove ${own}`, 'destroy'])
 })
 
-test('it leaves even if its reconciliations have failed', async (t) => {
+test('a stopped duty withdraws its address even if its reconciliations have failed', async (t) => {
   const { time, calls, leave } = await open(t, {
     before(call) {
       if (call === 'get kubernetes of endpoints') throw new TypeError('a mistake')
@@ -286,7 +286,7 @@ test('it leaves even if its reconciliations have failed', async (t) => {
   assert.deepEqual([left.how, calls()], ['resolved', ['stop', `remove ${own}`, 'destroy']])
 })
 
-test('how it leaves depends on the mode, on its server, and on the reconciler', async (t) => {
+test('how a duty leaves depends on the mode, on its server, and on the reconciler', async (t) => {
   const leaving = async (
     mode: Parameters<KubernetesServiceDuty['stop']>[0],
     options: Options = {},
@@ -315,7 +315,7 @@ test('how it leaves depends on the mode, on its server, and on the reconciler', 
   assert.deepEqual(await leaving('withdraw', { steps }), [[`leave ${own}`], stays])
 })
 
-test('after a conflict it leaves again at once, after another failure five times a second, and says each reason once', async (t) => {
+test('a withdrawal is retried at once after a conflict, else five times a second; each reason is logged once', async (t) => {
   const failures: Error[] = [conflict, conflict, forbidden, forbidden, away]
   const steps = new Steps()
   steps.remove = async () => {
@@ -341,7 +341,7 @@ test('after a conflict it leaves again at once, after another failure five times
   )
 })
 
-test('it gives up when its server does not answer, says so, and releases the reconciler', async (t) => {
+test('the withdrawal gives up when the server does not answer, logs that, and destroys the reconciler', async (t) => {
   const steps = new Steps()
   steps.remove = () => Promise.reject(away)
   const { time, calls, leave, logger, server } = await open(t, { steps })
@@ -359,7 +359,7 @@ test('it gives up when its server does not answer, says so, and releases the rec
   )
 })
 
-test('it stops trying with its signal or with a mistake, and releases the reconciler', async (t) => {
+test('an aborted signal or a programming error ends the withdrawal and destroys the reconciler', async (t) => {
   const mistake = new TypeError('a mistake')
   for (const failure of [away, mistake]) {
     const steps = new Steps()
@@ -379,7 +379,7 @@ test('it stops trying with its signal or with a mistake, and releases the reconc
   }
 })
 
-test('a failure after its signal is not looked into', async (t) => {
+test('after its signal has aborted, a failed withdrawal is not retried and the server is not probed', async (t) => {
   const steps = new Steps()
   const giveUp = new AbortController()
   steps.remove = async () => {

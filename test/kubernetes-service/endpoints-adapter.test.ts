@@ -115,7 +115,7 @@ function open({ backsOff = false, serves, onWritten }: OpenOptions = {}) {
 const one = ['192.0.2.1']
 const two = ['192.0.2.1', '192.0.2.2']
 
-test('it reads Endpoints and every slice, and what is not there is undefined', async () => {
+test('a read returns the Endpoints and every slice; missing objects are undefined', async () => {
   const { adapter, list, api } = open()
   assert.equal(await adapter.getEndpoints(signal), undefined)
   assert.deepEqual(await adapter.read(signal), { endpoints: undefined, slice: undefined, secondSlices: [] })
@@ -130,7 +130,7 @@ test('it reads Endpoints and every slice, and what is not there is undefined', a
   for (const asked of api.asked) assert.equal(asked.signal, signal, `${asked.call} ends with the signal`)
 })
 
-test('a read of which a part fails is none', async () => {
+test('a read rejects if a part of it fails', async () => {
   for (const failing of ['endpoints kubernetes', 'endpointslices kubernetes', 'endpointslices kubernetes-ipv6']) {
     const { adapter, server, list } = open()
     await list(one)
@@ -139,7 +139,7 @@ test('a read of which a part fails is none', async () => {
   }
 })
 
-test('it plans from what is stored, writes what differs, and says whether there was a plan', async () => {
+test('a reconciliation plans from the stored objects, writes the differences, and returns whether a plan existed', async () => {
   const { adapter, list, listed, writes } = open()
   assert.equal(await list(one), true)
   assert.deepEqual(writes(), ['create endpoints kubernetes', 'create endpointslices kubernetes'])
@@ -151,7 +151,7 @@ test('it plans from what is stored, writes what differs, and says whether there 
   assert.deepEqual(writes(), [])
 })
 
-test('the plan is made after the read, and its writes are guarded by that read', async () => {
+test('the plan is made after the read, and its writes carry the resourceVersions of that read', async () => {
   const { adapter, list, objects, api, server } = open()
   await list(one)
   await adapter.reconcile(async (stored) => {
@@ -174,7 +174,7 @@ test('the plan is made after the read, and its writes are guarded by that read',
   assert.ok(objects.has('endpoints kubernetes'))
 })
 
-test('a failed write of Endpoints rejects, and leaves the slices alone unless it will always be refused', async () => {
+test('a failed write of Endpoints rejects; the slices are then written only if the refusal is permanent', async () => {
   for (const [error, slices] of [
     [conflict, one],
     [away, one],
@@ -193,7 +193,7 @@ test('a failed write of Endpoints rejects, and leaves the slices alone unless it
   }
 })
 
-test('Endpoints that another client has just created are a conflict, and no slice is written from the plan', async () => {
+test('Endpoints that another client has just created are a conflict, and no slice is written', async () => {
   const { list, server, writes, listed, objects } = open()
   await list(one, ['2001:db8::1'])
   for (const key of ['endpoints kubernetes', 'endpointslices kubernetes']) objects.delete(key)
@@ -205,7 +205,7 @@ test('Endpoints that another client has just created are a conflict, and no slic
   assert.deepEqual(listed(), [undefined, undefined, undefined, ['2001:db8::1']])
 })
 
-test('each slice is written even if the write of another fails, and the first failure rejects when all have ended', async () => {
+test('each slice is written even if another write fails; the first failure rejects after all writes have ended', async () => {
   for (const failing of ['kubernetes', 'kubernetes-ipv6']) {
     const { list, listed, server } = open()
     await list(one, ['2001:db8::1'])
@@ -228,7 +228,7 @@ test('each slice is written even if the write of another fails, and the first fa
   }
 })
 
-test('each write ends with the signal', async () => {
+test('each request carries the signal of the caller', async () => {
   const { list, api } = open()
   await list(one, ['2001:db8::1'])
   await list(two, ['2001:db8::2'])
@@ -246,7 +246,7 @@ test('an empty list is refused, and nothing is written', async () => {
   assert.equal(adapter.isSettled(planOf(stored, []), stored), false)
 })
 
-test('a slice of the other family that somebody left behind is removed, whatever the family', async () => {
+test('a leftover second slice is removed, whichever family it has', async () => {
   const { list, listed } = open()
   await list(one, ['2001:db8::1'])
   await list(['2001:db8::1'], ['192.0.2.1'])
@@ -255,7 +255,7 @@ test('a slice of the other family that somebody left behind is removed, whatever
   assert.deepEqual(listed(), [['2001:db8::1'], ['2001:db8::1'], undefined, undefined])
 })
 
-test('it is settled when Endpoints and each slice are as planned', async () => {
+test('the adapter is settled when Endpoints and each slice are as planned', async () => {
   const { adapter, list } = open()
   await list(one, ['2001:db8::1'])
   const stored = await adapter.read(signal)
@@ -276,7 +276,7 @@ test('it is settled when Endpoints and each slice are as planned', async () => {
   assert.equal(adapter.isSettled({ endpoints: { type: 'none' }, secondAddresses: [] }, none), true)
 })
 
-test('in a fight for Endpoints the slices follow the plan, and it is settled while only the fight waits', async () => {
+test('in a fight for Endpoints the slices follow the plan; the adapter is settled while only the fight waits', async () => {
   const { adapter, list, listed, api, writer, writes } = open({ backsOff: true })
   const release = writer.holdBack(() => {})
   await list(one)
@@ -310,7 +310,7 @@ test('in a fight for Endpoints the slices follow the plan, and it is settled whi
   release()
 })
 
-test('what it finds in sync counts as such, and a fight for a slice is settled while it waits', async () => {
+test('a slice found in sync counts as such; the adapter is settled while a fight for the slice waits', async () => {
   const { adapter, list, listed, api, writer } = open({ backsOff: true })
   writer.holdBack(() => {})
   await list(one)
@@ -334,7 +334,7 @@ test('what it finds in sync counts as such, and a fight for a slice is settled w
   assert.equal(adapter.isSettled(planOf(waiting, one), waiting), true)
 })
 
-test('Endpoints that are only seen in sync, and then overwritten, are corrected', async () => {
+test('restoring Endpoints that were only seen in sync before counts as a correction', async () => {
   const written: Written[] = []
   const { adapter, api, list } = open({ backsOff: true, onWritten: (one) => written.push(one) })
   const made = planOf({ endpoints: undefined }, one).endpoints
@@ -351,7 +351,7 @@ test('Endpoints that are only seen in sync, and then overwritten, are corrected'
   assert.notEqual(correction, undefined)
 })
 
-test('a server without Endpoints has no list: nothing is read, as long as it says so when asked again', async () => {
+test('while the server does not serve Endpoints, a reconciliation sends no request', async () => {
   let serves = true
   const { list, calls, served, time } = open({ serves: () => serves })
   assert.equal(await list(one), true)

@@ -24,11 +24,11 @@ const observed = (more: Partial<EndpointsObservation>): EndpointsObservation => 
   ...more,
 })
 
-test('Endpoints that are right are left alone', () => {
+test('Endpoints that are in sync are left unchanged', () => {
   assert.deepEqual(planEndpoints(observed({})), { type: 'none' })
 })
 
-test('each kind of damage is named and mended, and nothing else is touched', () => {
+test('each kind of damage is named and corrected; annotations and unknown fields are preserved', () => {
   const subset = right.subsets?.[0]
   const damages: readonly [reason: string, current: Endpoints][] = [
     ['skip-mirror-label', { ...right, metadata: { ...right.metadata, labels: {} } }],
@@ -56,14 +56,14 @@ test('each kind of damage is named and mended, and nothing else is touched', () 
   }
 })
 
-test('ports that other masters may want are kept while addresses are mended', () => {
+test('ports that other masters may want are preserved while addresses are corrected', () => {
   const current = { ...right, subsets: [{ addresses: [{ ip: '192.0.2.9' }], ports: endpointPorts(9443) }] }
   const action = planEndpoints(observed({ current, reconcilePorts: false }))
   assert.equal(action.type, 'update')
   assert.deepEqual(action.type === 'update' && action.object.subsets?.[0]?.ports, endpointPorts(9443))
 })
 
-test('without live masters nothing is written, unless this one is stopping', () => {
+test('without live masters nothing is written, unless this master is stopping', () => {
   assert.deepEqual(planEndpoints(observed({ addresses: [] })), { type: 'refuse' })
   assert.deepEqual(planEndpoints(observed({ addresses: [], current: undefined })), { type: 'refuse' })
   const last = planEndpoints(observed({ addresses: [], stopping: true }))
@@ -71,7 +71,7 @@ test('without live masters nothing is written, unless this one is stopping', () 
   assert.deepEqual(planEndpoints(observed({ addresses: [], current: undefined, stopping: true })), { type: 'none' })
 })
 
-test('from any state one step leads to exactly the live addresses, and a second step finds nothing to do', () => {
+test('from any state one plan leads to exactly the live addresses, and a second plan finds nothing to do', () => {
   const address = fc.integer({ min: 1, max: 6 }).map((n) => ({ ip: `192.0.2.${n}` }))
   const port = fc.record({
     name: fc.constantFrom('https', 'other'),

@@ -30,7 +30,7 @@ function setUp() {
   return { time, metrics, fleet, delays }
 }
 
-test('how long a removal took counts from the notice that something changed, once for each removal', async () => {
+test('the removal delay is measured from the notice of a change, once for each removal', async () => {
   const { time, fleet, delays } = setUp()
   fleet.read([lease(1), lease(2)])
   await time.advance(10_000)
@@ -47,7 +47,7 @@ test('how long a removal took counts from the notice that something changed, onc
   assert.deepEqual(await delays(), [1, 0.3])
 })
 
-test('a master that comes back before it was removed has not gone', async () => {
+test('the removal delay of a master that returned in between is measured from its last departure', async () => {
   const { time, fleet, delays } = setUp()
   fleet.read([lease(1), lease(2)])
   fleet.read([lease(1)])
@@ -59,7 +59,7 @@ test('a master that comes back before it was removed has not gone', async () => 
   assert.deepEqual(await delays(), [1, 0])
 })
 
-test('why a master went is what it said last', () => {
+test('the reason of a removal follows the last record of the master', () => {
   const { fleet } = setUp()
   const { address, holder } = lease(5, 'withdrawn')
   const hasLeft: MasterLease = { address, holder: { ...(holder as Holder), departure: 'life-5/1' } }
@@ -70,7 +70,7 @@ test('why a master went is what it said last', () => {
   assert.equal(fleet.hostOf('192.0.2.4'), 'host-4')
 })
 
-test('an unready master says why itself, as long as its lease has not ended', () => {
+test('the removal of an unready master has the reason from its record, as long as its lease has not ended', () => {
   const { fleet } = setUp()
   const because = (number: number, state: HolderState, reason: string): MasterLease => {
     const { address, holder } = lease(number, state)
@@ -91,7 +91,7 @@ test('an unready master says why itself, as long as its lease has not ended', ()
   )
 })
 
-test('masters are counted by what they say, those that say nothing and those in doubt too', async () => {
+test('masters are counted by the state in their records; foreign masters and suspected expiries have states of their own', async () => {
   const { fleet, metrics } = setUp()
   fleet.read([
     lease(1),
@@ -107,7 +107,7 @@ test('masters are counted by what they say, those that say nothing and those in 
   assert.deepEqual(counts.sort(), ['foreign 1', 'ready 2', 'suspected-expiry 1', 'unready 1'])
 })
 
-test('a lease that has gone before it could have ended was removed by somebody', async () => {
+test('a lease that disappears before its TTL has passed counts as evicted, or as leaving if it has no record', async () => {
   const { time, fleet } = setUp()
   const renewed = (number: number, renewal: string): MasterLease => ({ ...lease(number), renewal })
   const foreign = (renewal: string): MasterLease => ({ address: '192.0.2.4', renewal })

@@ -30,7 +30,7 @@ test('the addresses of a slice are those of all its endpoints', () => {
   assert.deepEqual(addressesInSlice({ addressType: 'IPv4', endpoints: empty }), [])
 })
 
-test('ports are the same if they are after defaulting, in the same order', () => {
+test('ports are equal if they are equal after defaulting, in the same order', () => {
   const [own] = endpointPorts(6443)
   const isSame = (port: object): boolean => samePorts([port], [own ?? {}])
   assert.deepEqual(own, { name: 'https', port: 6443, protocol: 'TCP' })
@@ -65,7 +65,7 @@ test('ports are the same if they are after defaulting, in the same order', () =>
   assert.deepEqual(portTexts(undefined), [])
 })
 
-test('an address that clients of other machines cannot reach is not listed', () => {
+test('an address that clients on other machines cannot reach is not listable', () => {
   const reasons: Readonly<Record<string, string | undefined>> = {
     '0.0.0.0': 'is the unspecified address',
     '::': 'is the unspecified address',
@@ -89,7 +89,7 @@ test('an address that clients of other machines cannot reach is not listed', () 
   }
 })
 
-test('the reconciler of no master does nothing, so that others decide about the list', async () => {
+test('noneReconciler does nothing, and has no methods for leases or families', async () => {
   const { signal } = new AbortController()
   const address = parseAddress('192.0.2.1')
   const { reconcileEndpoints, removeEndpoints, stopReconciling, destroy, ...more } = noneReconciler

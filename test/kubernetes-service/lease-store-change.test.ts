@@ -65,7 +65,7 @@ async function change(t: { after(undo: () => Promise<void>): void }, from: keyof
 }
 
 for (const from of ['kubernetes', 'etcd'] as const) {
-  test(`the lease store is changed as docs/lease-stores.md says, from ${from}, and every master stays listed`, async (t) => {
+  test(`every master stays listed while the lease store changes from ${from} as docs/lease-stores.md describes`, async (t) => {
     const { seen, after, world } = await change(t, from, true)
     assert.deepEqual(
       seen.filter(({ right }) => !right),
@@ -82,7 +82,7 @@ for (const from of ['kubernetes', 'etcd'] as const) {
   })
 }
 
-test('without the placeholders the first master that starts lists itself alone', async (t) => {
+test('without the placeholders some masters are missing from the list for a while', async (t) => {
   const { seen } = await change(t, 'kubernetes', false)
   assert.ok(seen.some(({ right }) => !right))
 })

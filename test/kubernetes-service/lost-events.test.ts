@@ -66,7 +66,7 @@ async function started(
 for (const [what, { resource, name = 'kubernetes', settings, body, isRight, intervals = 1 }] of Object.entries(
   damages,
 )) {
-  test(`${what}, of which no watch tells, is put right at the interval`, async (t) => {
+  test(`${what} that no watch reports is corrected at the interval`, async (t) => {
     const { world, faults, master, vandal } = await started(t, settings)
     const { time } = world
     const ref = { ...KUBERNETES_SERVICE, name }
@@ -84,7 +84,7 @@ for (const [what, { resource, name = 'kubernetes', settings, body, isRight, inte
   })
 }
 
-test('what a watch tells of after a live read counts, not the older answer of that read', async (t) => {
+test('an event that a watch delivers after a live read overrides the older answer of that read', async (t) => {
   const { world, faults, vandal } = await started(t)
   const { time } = world
   const remove = faults.add({ fault: { type: 'lose' } })
@@ -98,7 +98,7 @@ test('what a watch tells of after a live read counts, not the older answer of th
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
 })
 
-test('a watch that is deaf is started anew, told of once, and hears again', async (t) => {
+test('a watch that delivers no events is restarted, logged once, and then delivers events again', async (t) => {
   // The first watch delivers no event after the Endpoints were created, not even of the writes of this master.
   const { world, master, vandal } = await started(
     t,
@@ -129,7 +129,7 @@ test('a watch that is deaf is started anew, told of once, and hears again', asyn
   assert.equal(master.said(/watch missed a change/).length, 1)
 })
 
-test('an event that is late is no event that was lost', async (t) => {
+test('a late event does not count as lost', async (t) => {
   const { world, faults, master, vandal } = await started(t)
   await world.time.advance(3_000)
   faults.add({ fault: { type: 'delay', ms: 1_500 }, stream: true })
@@ -142,7 +142,7 @@ test('an event that is late is no event that was lost', async (t) => {
   assert.deepEqual(master.said(/watch missed a change/), [])
 })
 
-test('a server that refuses or does not answer the live reads costs nothing else, and is told of once when it refuses', async (t) => {
+test('refused or unanswered live reads disturb nothing else, and a refusal is logged once', async (t) => {
   const { world, faults, master, vandal } = await started(t)
   const { time } = world
   const remove = faults.add({

@@ -41,23 +41,23 @@ test('only ready masters are listed, sorted, each address once', () => {
   assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.3'])
 })
 
-test('when no master is ready all that live are listed, except those that were withdrawn', () => {
+test('when no master is ready, all live masters are listed except withdrawn ones', () => {
   const leases = [lease('192.0.2.1', 'unready'), lease('192.0.2.2', 'leaving'), lease('192.0.2.3', 'withdrawn')]
   assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.2'])
 })
 
-test('a failing master is listed until it has looked whether another one serves', () => {
+test('a failing master is listed, but does not count as another ready master', () => {
   assert.deepEqual(listedAddresses([lease('192.0.2.1', 'failing'), lease('192.0.2.2')]), ['192.0.2.1', '192.0.2.2'])
   const noneReady = [lease('192.0.2.1', 'failing'), lease('192.0.2.2', 'unready')]
   assert.deepEqual(listedAddresses(noneReady), ['192.0.2.1', '192.0.2.2'])
   assert.equal(othersReady([lease('192.0.2.2', 'failing')], holder('192.0.2.1')).length > 0, false)
 })
 
-test('who is told to stop stays listed until it may go', () => {
+test('a leaving master is listed', () => {
   assert.deepEqual(listedAddresses([lease('192.0.2.1', 'leaving'), lease('192.0.2.2')]), ['192.0.2.1', '192.0.2.2'])
 })
 
-test('a lease that has ended, or was only found, keeps the place of its address and gets it none', () => {
+test('a lease that was only found, or has a suspected expiry, preserves a listed address and adds none', () => {
   const current = { metadata: { name: 'kubernetes' }, subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] }
   for (const [state, mark] of [
     ['ready', { expirySuspected: true }],
@@ -71,7 +71,7 @@ test('a lease that has ended, or was only found, keeps the place of its address 
   }
 })
 
-test('a found lease keeps its place in a slice that lists more than Endpoints, which a policy may forbid to write', () => {
+test('a found lease stays listed if only the slice lists it, unless the Endpoints are newer than the slice', () => {
   const endpoints = { subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] }
   const inSlice = ['192.0.2.1', '192.0.2.3'].map((address) => ({ addresses: [address] }))
   const slice = { addressType: 'IPv4', endpoints: inSlice } as EndpointSlice
@@ -85,7 +85,7 @@ test('a found lease keeps its place in a slice that lists more than Endpoints, w
   assert.deepEqual(placed('10', '9'), ['192.0.2.1'])
 })
 
-test('of masters whose leases have ended, Endpoints that somebody has spoiled get those back that the slice still lists', () => {
+test('if Endpoints are damaged, suspected expiries that the slice still lists are listed again', () => {
   const spoiled = { subsets: [{ addresses: [{ ip: '203.0.113.7' }] }] }
   const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice
   const suspected = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, expirySuspected: true }))
@@ -94,7 +94,7 @@ test('of masters whose leases have ended, Endpoints that somebody has spoiled ge
   assert.deepEqual(listedAddresses(listableLeases(suspected, { endpoints: right, slice })), ['192.0.2.2'])
 })
 
-test('of masters whose leases have ended, deleted Endpoints get those back that the slice still lists, or all if it is gone too', () => {
+test('if Endpoints are deleted, suspected expiries that the slice lists are listed again, or all if it is gone too', () => {
   const slice = { addressType: 'IPv4', endpoints: [{ addresses: ['192.0.2.1'] }] } as EndpointSlice
   const suspected = [lease('192.0.2.1'), lease('192.0.2.2')].map((one) => ({ ...one, expirySuspected: true }))
   const both = ['192.0.2.1', '192.0.2.2']
@@ -106,7 +106,7 @@ test('a lease without a holder record counts as ready', () => {
   assert.deepEqual(listedAddresses([foreign, lease('192.0.2.1', 'unready')]), ['192.0.2.9'])
 })
 
-test('a master may leave when another ready one, or one that does not say, stays', () => {
+test('a master may leave if another ready master, or one without a record, stays', () => {
   const self = holder('192.0.2.1', 'leaving')
   assert.equal(othersReady([lease('192.0.2.1', 'leaving'), lease('192.0.2.2')], self).length > 0, true)
   assert.equal(othersReady([lease('192.0.2.1', 'leaving'), foreign], self).length > 0, true)
@@ -115,14 +115,14 @@ test('a master may leave when another ready one, or one that does not say, stays
   assert.equal(othersReady([], self).length > 0, false)
 })
 
-test('no master leaves because of a lease that never ends, which stays listed', () => {
+test('a lease that never ends stays listed, but no master may leave because of it', () => {
   const self = holder('192.0.2.1', 'leaving')
   const ghosts = [foreign, lease('192.0.2.2')].map((one) => ({ ...one, neverEnds: true }))
   assert.deepEqual(othersReady([lease('192.0.2.1', 'leaving'), ...ghosts], self), [])
   assert.deepEqual(listedAddresses([lease('192.0.2.3'), ...ghosts]).toSorted(), ['192.0.2.2', '192.0.2.3', '192.0.2.9'])
 })
 
-test('a restart is the same master; another host behind the same address is not', () => {
+test('a restarted process is the same master; another host at the same address is not', () => {
   const self = holder('192.0.2.1')
   assert.equal(isHeldBy(lease('192.0.2.1', 'ready', { instanceId: 'later' }), self), true)
   assert.equal(isHeldBy(lease('192.0.2.1', 'ready', { host: 'other' }), self), false)
@@ -134,7 +134,7 @@ test('a restart is the same master; another host behind the same address is not'
   )
 })
 
-test('a life begins after whatever earlier lives left, also where the clock was set back, and leaves a later life its lease', () => {
+test('a life starts after all earlier lives, even if the clock was set back, but not after a later life', () => {
   const at = (seconds: number): string => `2026-01-01T00:00:${seconds.toFixed(6).padStart(9, '0')}Z`
   const self = holder('192.0.2.1', 'ready', { startedAt: at(10) })
   const of = (seconds: number): MasterLease =>
@@ -177,7 +177,7 @@ test('a life begins after whatever earlier lives left, also where the clock was 
   assert.equal(startedAfter([last], self, span), self, 'no later start can be written')
 })
 
-test('ports are agreed only when every live master says that it wants them', () => {
+test('ports are agreed only if every live master has a record with these ports', () => {
   const ports = { securePort: 6443, nodePort: 0 }
   assert.equal(portsAgreed([lease('192.0.2.1'), lease('192.0.2.2')], ports), true)
   assert.equal(portsAgreed([lease('192.0.2.1', 'ready', { ports: { securePort: 6444, nodePort: 0 } })], ports), false)

@@ -64,7 +64,7 @@ const fights = {
 }
 
 for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
-  test(`a writer that ${name} every 50 ms is backed off from and told of once, and a fight leaves nothing behind`, async (t) => {
+  test(`a writer that ${name} every 50 ms causes a back-off and one report, and a fight leaves nothing behind`, async (t) => {
     const world = new OtherWritersWorld(t)
     const { time } = world
     const master = world.start(1)
@@ -110,7 +110,7 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
   })
 }
 
-test('while Endpoints are fought over, everything else is put right at once, and a new master is listed', async (t) => {
+test('during a fight for Endpoints all else is corrected at once, and a new master is listed', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const master = world.start(1)
@@ -143,7 +143,7 @@ test('while Endpoints are fought over, everything else is put right at once, and
   assert.ok(seen.some(({ right }) => right))
 })
 
-test('a writer that changes Endpoints to something else every 50 ms does not keep the API server busy through this program', async (t) => {
+test('a writer that changes Endpoints every 50 ms does not make this program flood the API server', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1)
   await world.time.advance(3_000)
@@ -158,7 +158,7 @@ test('a writer that changes Endpoints to something else every 50 ms does not kee
   assert.ok(asked < 50, `${asked} requests while the other writer made 300`)
 })
 
-test('a fight is no outage and no refusal, and does not hold up a master that is told to stop', async (t) => {
+test('a fight is neither an outage nor a refusal, and does not delay a master that is stopped', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const [master] = [world.start(1), world.start(2)]
@@ -173,7 +173,7 @@ test('a fight is no outage and no refusal, and does not hold up a master that is
   assert.deepEqual(await world.listed(), ['192.0.2.2'])
 })
 
-test('a list that is overwritten every ten seconds by a kube-apiserver is told of once, with the flag that ends it', async (t) => {
+test('a list that a kube-apiserver overwrites every ten seconds is reported once, with the flag that ends it', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const master = world.start(1)
@@ -193,7 +193,7 @@ test('a list that is overwritten every ten seconds by a kube-apiserver is told o
   assert.deepEqual(master.said(backingOff), [])
 })
 
-test('two kube-apiservers that each write once what they read of the leases shortly before are not told of', async (t) => {
+test('two overwrites by kube-apiservers within seconds, and two more a minute later, are not reported', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1)
   await world.time.advance(3_000)
@@ -205,7 +205,7 @@ test('two kube-apiservers that each write once what they read of the leases shor
   assert.deepEqual(await world.told('OtherReconcilerActive'), [])
 })
 
-test('a kube-apiserver that takes the place of a master without leases is told of too', async (t) => {
+test('a kube-apiserver that displaces a master with the master-count reconciler is reported too', async (t) => {
   const world = new OtherWritersWorld(t)
   world.start(1, { endpointReconcilerType: 'master-count' })
   await world.time.advance(3_000)
@@ -214,7 +214,7 @@ test('a kube-apiserver that takes the place of a master without leases is told o
   assert.equal((await world.told('OtherReconcilerActive')).length, 1)
 })
 
-test('another master that follows other leases is told of as such', async (t) => {
+test('another master with another lease store is reported as such', async (t) => {
   const world = new OtherWritersWorld(t)
   const masters = [world.start(1), world.start(2, { leaseStore: 'memory' })]
   await world.time.advance(30_000)
@@ -231,7 +231,7 @@ test('another master that follows other leases is told of as such', async (t) =>
   assert.equal((await world.told('OtherLeaseStore')).length, 2)
 })
 
-test('damage of one object every 1.2 s for two minutes is mended each time, and is no fight', async (t) => {
+test('damage of one object every 1.2 s for two minutes is corrected each time and is no fight', async (t) => {
   const world = new OtherWritersWorld(t)
   const master = world.start(1)
   await world.time.advance(3_000)
@@ -242,7 +242,7 @@ test('damage of one object every 1.2 s for two minutes is mended each time, and 
   assert.deepEqual(master.said(backingOff), [])
 })
 
-test('a rolling restart of five masters is nobody overwriting anybody', async (t) => {
+test('in a rolling restart of five masters no write counts as a foreign overwrite', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const numbers = [1, 2, 3, 4, 5]
@@ -295,7 +295,7 @@ const leaseStores = {
   },
 }
 
-test('a lease that ended while it could not be renewed was overwritten by nobody, one that was live by somebody', async (t) => {
+test('a lease that expired during an outage does not count as overwritten; a live lease that is deleted does', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   let away = false
@@ -320,7 +320,7 @@ test('a lease that ended while it could not be renewed was overwritten by nobody
   assert.equal(await overwrites(), 1)
 })
 
-test('a Service whose ports somebody changes while the leases cannot be read is put right once they can', async (t) => {
+test('ports of the Service that are changed while the leases cannot be read are corrected once they can be read', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   let away = false
@@ -344,7 +344,7 @@ test('a Service whose ports somebody changes while the leases cannot be read is 
 })
 
 for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
-  test(`a lease in ${store} that is taken away every 50 ms is made again ten times at once, then now and then, and at once after that`, async (t) => {
+  test(`a lease in ${store} that is deleted every 50 ms is created again ten times, then with back-off, then at once again`, async (t) => {
     const world = new OtherWritersWorld(t)
     const { time } = world
     const master = world.start(1, settings)
@@ -374,7 +374,7 @@ for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
   })
 }
 
-test('in one fleet with kube-apiservers, who list the same masters, nobody is told of', async (t) => {
+test('a fleet with kube-apiservers that list the same masters causes no report', async (t) => {
   const world = new OtherWritersWorld(t)
   const { time } = world
   const masters = [world.start(1, inEtcd), world.start(2, inEtcd)]

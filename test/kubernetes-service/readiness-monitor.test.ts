@@ -45,7 +45,7 @@ async function running({ monitor, stop }: ReturnType<typeof monitored>, body: ()
   await ended
 }
 
-test('until it has been ready once a server is probed each 0.1 s, then each period', async () => {
+test('a server is probed every 0.1 s until it is ready for the first time, then once per period', async () => {
   const world = monitored()
   await running(world, async () => {
     await world.time.advance(350)
@@ -79,7 +79,7 @@ test('a server that is ready may be probed less often than one that fails', asyn
   })
 })
 
-test('with the gate startup it is probed until it is ready, and after that on demand only', async () => {
+test('with the gate startup a server is probed until it is ready, then only on demand', async () => {
   const world = monitored('startup')
   await running(world, async () => {
     await world.time.advance(150)
@@ -91,7 +91,7 @@ test('with the gate startup it is probed until it is ready, and after that on de
   })
 })
 
-test('with the gate startup a server that was ready serves as long as it answers anything, and its state stays ready', async () => {
+test('with the gate startup a server that was ready once serves while it answers, and its state stays ready', async () => {
   const { monitor, server, stop, time } = monitored('startup')
   const after = async (answer: ReadinessAnswer) => {
     server.answer = answer
@@ -106,7 +106,7 @@ test('with the gate startup a server that was ready serves as long as it answers
   assert.deepEqual(await after(refused), [true, 'ready', 0])
 })
 
-test('with the gate continuous only a server that is ready, or refuses to say, serves, and three failures are unready', async () => {
+test('with the gate continuous only a server that is ready or refuses to state it serves; three failures make it unready', async () => {
   const { monitor, server, stop, time, logged } = monitored()
   const after = async (answer: ReadinessAnswer) => {
     server.answer = answer
@@ -129,7 +129,7 @@ test('with the gate continuous only a server that is ready, or refuses to say, s
   assert.equal(logged('own API server is ready'), 2)
 })
 
-test('a failure begins when its probe ends: until then the server may have been ready', async () => {
+test('a failure begins when its probe ends, because the server may have been ready until then', async () => {
   const { monitor, server, stop, time } = monitored()
   const after = async (answer: ReadinessAnswer, delayMs: number, advanceMs: number) => {
     server.answer = answer
@@ -146,7 +146,7 @@ test('a failure begins when its probe ends: until then the server may have been 
   assert.equal(await after(silent, 0, 0), 'unready', '3.1 s after it ended')
 })
 
-test('the time of the last answer is that of its arrival, whatever it says, and silence does not change it', async () => {
+test('the time of the last answer is that of its arrival, whatever it contains; a missing answer does not change it', async () => {
   const { monitor, server, stop, time, originMs } = monitored()
   assert.equal(monitor.lastAnswerMs, undefined)
   server.answer = unready
@@ -161,7 +161,7 @@ test('the time of the last answer is that of its arrival, whatever it says, and 
   assert.equal((monitor.lastAnswerMs ?? 0) - originMs, 700)
 })
 
-test('an answer beside /readyz counts as one, and a server that has no such request gives none', async () => {
+test('an answer to the request beside /readyz counts; a server without that request gives no answer', async () => {
   let answers = false
   const { monitor, stop, time, nowMs, originMs } = monitored('continuous', { answers: async () => answers })
   assert.equal(await monitor.answers(stop.signal), false)
@@ -174,7 +174,7 @@ test('an answer beside /readyz counts as one, and a server that has no such requ
   assert.equal(await without.monitor.answers(without.stop.signal), false)
 })
 
-test('handlers hear of each probe after the state has changed, with the time at which it was sent, until they unsubscribe', async () => {
+test('handlers receive each probe after the change of state, with the time when it was sent, until they unsubscribe', async () => {
   const { monitor, server, stop, time, originMs } = monitored()
   const heard: unknown[] = []
   const unsubscribe = monitor.subscribe(({ answered }, sentAtMs) =>
@@ -196,7 +196,7 @@ test('handlers hear of each probe after the state has changed, with the time at 
   ])
 })
 
-test('the first answer may be of any kind, the first readiness may not, and both end with their signal', async () => {
+test('firstAnswer resolves at any answer, untilFirstReady only at readiness; it rejects when its signal aborts', async () => {
   const world = monitored()
   const { monitor, server, time, stop } = world
   await running(world, async () => {

@@ -13,11 +13,11 @@ const right: Service = {
 }
 const damaged = (spec: object): Service => ({ ...right, spec: { ...right.spec, ...spec } }) as Service
 
-test('a Service that is right is left alone', () => {
+test('a Service that is in sync is left unchanged', () => {
   assert.deepEqual(planService(right, settings, true), { type: 'none' })
 })
 
-test('ports, type and a foreign selector are mended; the rest of the Service is kept', () => {
+test('ports, type and a foreign selector are corrected; the other fields of the Service are preserved', () => {
   const https = { name: 'https', port: 443, protocol: 'TCP', targetPort: 6443 }
   const damages: readonly [reasons: readonly string[], spec: object][] = [
     [['ports'], { ports: [{ ...https, port: 444 }] }],
@@ -62,7 +62,7 @@ test('a Service that became an ExternalName gets its address back', () => {
   assert.equal(action.type === 'update' && 'externalName' in (action.object.spec ?? {}), false)
 })
 
-test('a Service that was a LoadBalancer loses what a server refuses for any other type, and no other annotation', () => {
+test('a Service that was a LoadBalancer loses what a server refuses for other types, and no other annotation', () => {
   const sourceRanges = 'service.beta.kubernetes.io/load-balancer-source-ranges'
   const { metadata, spec } = damaged({ type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8'] })
   const annotations = { [sourceRanges]: '10.0.0.0/8', other: 'kept' }
@@ -73,27 +73,27 @@ test('a Service that was a LoadBalancer loses what a server refuses for any othe
   assert.deepEqual(action.object.metadata, { ...metadata, annotations: { other: 'kept' } })
 })
 
-test('while the fleet wants different ports, an ExternalName stays one, though its selector goes', () => {
+test('while the fleet wants different ports, an ExternalName Service stays one, but loses its selector', () => {
   const { clusterIP: _ip, clusterIPs: _ips, ...rest } = right.spec ?? {}
   const spec = { ...rest, type: 'ExternalName', externalName: 'x.example' }
   const action = planService({ ...right, spec: { ...spec, selector: { app: 'x' } } } as Service, settings, false)
   assert.deepEqual(action.type === 'update' && action.object.spec, spec)
 })
 
-test('while the fleet wants different ports, ports and type are kept as they are found', () => {
+test('while the fleet wants different ports, the ports stay as found, and a missing Service is created', () => {
   assert.deepEqual(planService(damaged({ ports: [{ name: 'https', port: 443, targetPort: 7443 }] }), settings, false), {
     type: 'none',
   })
   assert.equal(planService(undefined, settings, false).type, 'create')
 })
 
-test('a Service that exists keeps its ClusterIP whatever the range says', () => {
+test('an existing Service preserves its ClusterIP, whatever the configured range is', () => {
   assert.deepEqual(planService(damaged({ clusterIP: '10.0.0.1', clusterIPs: ['10.0.0.1'] }), settings, true), {
     type: 'none',
   })
 })
 
-test('a node port makes it a NodePort Service', () => {
+test('a configured node port makes the Service a NodePort Service', () => {
   const action = planService(right, { ...settings, nodePort: 30_443 }, true)
   assert.deepEqual(action.type === 'update' && action.reasons, ['type', 'ports'])
 })

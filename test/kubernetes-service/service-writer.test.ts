@@ -109,7 +109,7 @@ test('a missing Service is created without a read', async () => {
   assert.equal(writer.isSatisfied(server.live, single), true)
 })
 
-test('a cached Service is read live, and what was read decides', async () => {
+test('a cached Service is read live, and the live state decides', async () => {
   const { writer, calls, server } = open()
   server.live = stored()
   await writer.reconcile(stored({ ports: [] }), single, signal)
@@ -123,7 +123,7 @@ test('a cached Service is read live, and what was read decides', async () => {
   assert.deepEqual(calls(), ['get', 'create'])
 })
 
-test('after a creation failed the Service is read, once, and created again only if it is not there', async () => {
+test('after a failed creation the Service is read once, and created again only if it does not exist', async () => {
   const { writer, calls, server } = open()
   const away = new KubeError('Timeout', 'no answer')
   server.refuse = () => away
@@ -140,7 +140,7 @@ test('after a creation failed the Service is read, once, and created again only 
   assert.deepEqual(calls(), ['create'], 'the read has succeeded since')
 })
 
-test('after a failed update, or a failed read, the next creation comes without a read', async () => {
+test('after a failed update or a failed read the next creation is sent without a read', async () => {
   const { writer, calls, server, api } = open()
   server.live = stored({ ports: [] })
   server.refuse = () => taken
@@ -160,7 +160,7 @@ test('after a failed update, or a failed read, the next creation comes without a
   assert.deepEqual(calls(), ['create'])
 })
 
-test('a read that fails after a failed creation is tried again before the next creation', async () => {
+test('a read that fails after a failed creation is repeated before the next creation', async () => {
   const { writer, calls, server, api } = open()
   server.refuse = () => taken
   await assert.rejects(writer.reconcile(undefined, single, signal), taken)
@@ -176,7 +176,7 @@ test('a read that fails after a failed creation is tried again before the next c
   assert.deepEqual(calls(), ['get'])
 })
 
-test('each request ends with the signal', async () => {
+test('each request carries the signal of the caller', async () => {
   const { writer, server, api } = open()
   await writer.reconcile(undefined, single, signal)
   server.live = stored({ ports: [] })
@@ -185,7 +185,7 @@ test('each request ends with the signal', async () => {
   for (const asked of api.asked) assert.equal(asked.signal, signal)
 })
 
-test('a refused second address is asked for ten times, then any of its family, then a preference', async () => {
+test('a refused second address is requested ten times, then any of its family, then only a preference', async () => {
   const { server, writer, wishes, warnings, logger } = await exhausted()
   assert.deepEqual(warnings(), [])
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
@@ -200,14 +200,14 @@ test('a refused second address is asked for ten times, then any of its family, t
   assert.equal(writer.isSatisfied(server.live, dual), true)
 })
 
-test('any address of the family is enough when the server grants it', async () => {
+test('any address of the second family is enough if the server grants it', async () => {
   const { server, writer, wishes } = await exhausted()
   server.refuse = ({ of }) => ((of as Service).spec?.clusterIPs?.length === 2 ? taken : undefined)
   await writer.reconcile(server.live, dual, signal)
   assert.deepEqual(wishes(), ['fd00::1', 'any'])
 })
 
-test('only a refusal as invalid, of a write that asks for a second address, counts', async () => {
+test('only refusals as Invalid of writes that request a second address are counted', async () => {
   const { server, writer, wishes } = await exhausted()
   for (const error of [new KubeError('Conflict', 'conflict'), new KubeError('Forbidden', 'no'), new TypeError('x')]) {
     server.refuse = () => error
@@ -228,7 +228,7 @@ test('only a refusal as invalid, of a write that asks for a second address, coun
   assert.deepEqual(wishes(), ['fd00::1', 'any'], 'this was the tenth that counted')
 })
 
-test('renewed, the address is asked for once more: it may have been released', async () => {
+test('each renewal of the demand requests the address once more, and the refusal is logged once', async () => {
   const { server, writer, wishes, warnings } = await exhausted()
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
   wishes()
@@ -240,7 +240,7 @@ test('renewed, the address is asked for once more: it may have been released', a
   assert.equal(warnings().length, 1, 'and said once')
 })
 
-test('renewed before it has given up, it goes on counting', async () => {
+test('a renewal of the demand before the last attempt does not start the count again', async () => {
   const { server, writer, wishes } = await exhausted()
   writer.renewDemand(server.live)
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
@@ -253,7 +253,7 @@ test('renewed before it has given up, it goes on counting', async () => {
   assert.deepEqual(fresh.wishes(), ['fd00::1'])
 })
 
-test('a second address that was granted, or found at the renewal, is asked for with all attempts when it is lost', async () => {
+test('a second address that was granted, or found at the renewal, is requested with all attempts when it is lost', async () => {
   for (const how of ['granted', 'found'] as const) {
     const { server, writer, wishes, warnings } = await exhausted()
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
@@ -276,7 +276,7 @@ test('a second address that was granted, or found at the renewal, is asked for w
   }
 })
 
-test('a write for another reason does not begin the attempts again, nor does a creation that came too late', async () => {
+test('a write for another reason does not start the attempts again', async () => {
   const { server, writer, wishes } = await exhausted()
   server.refuse = () => undefined
   server.live = stored({ ports: [] })
@@ -288,7 +288,7 @@ test('a write for another reason does not begin the attempts again, nor does a c
   assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
 })
 
-test('when the server is lost or back all attempts begin again, and at each renewal while it is away', async () => {
+test('all attempts start again when the server is lost or back, and at each renewal while it is away', async () => {
   for (const available of [true, false]) {
     const { server, writer, wishes } = await exhausted()
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
@@ -304,7 +304,7 @@ test('when the server is lost or back all attempts begin again, and at each rene
   }
 })
 
-test('what it finds in sync counts as such: restoring it later is a correction of somebody', async () => {
+test('a Service that is found in sync counts as such, so restoring it later is a correction', async () => {
   const { server, guarded, written } = open()
   server.live = stored({}, '1')
   assert.equal(guarded.isSatisfied(server.live, single), true)
@@ -315,7 +315,7 @@ test('what it finds in sync counts as such: restoring it later is a correction o
   assert.notEqual(written[0]?.correction, undefined)
 })
 
-test('an address outside the range is said once, and again when it is another', async () => {
+test('a ClusterIP outside the range is logged once, and again when it is a different one', async () => {
   const { server, writer, warnings, logger } = open()
   const read = async (clusterIP: string | undefined): Promise<number> => {
     server.live = stored({ clusterIP, clusterIPs: clusterIP === undefined ? undefined : [clusterIP] })

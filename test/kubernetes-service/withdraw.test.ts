@@ -125,7 +125,7 @@ const pair = [holder(1), holder(2)]
 /** The record of the command, which has just started. */
 const self = holder(1, { instanceId: 'command' })
 
-test('a master leaves while another is ready: its record says leaving, then withdrawn, then the list is written', async () => {
+test('a master is withdrawn while another is ready: it is marked leaving, then withdrawn, then the list is written', async () => {
   const { run, calls, list, states, logger, events, fleet } = await open(pair)
   assert.deepEqual(await run(self), { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' })
   assert.deepEqual(
@@ -157,7 +157,7 @@ test('a master leaves while another is ready: its record says leaving, then with
   )
 })
 
-test('what no lease, or more than one, matches is not withdrawn, and the reason says what is there', async () => {
+test('a host that no lease, or more than one, matches is not withdrawn, and the reason names the leases', async () => {
   const more = [holder(3, { host: 'host-1' }), ...pair]
   const { run, states, registry, fleet } = await open(more)
   registry.addForeign('192.0.2.9')
@@ -186,7 +186,7 @@ test('what no lease, or more than one, matches is not withdrawn, and the reason 
   assert.equal(fleet.isLive('192.0.2.1'), true)
 })
 
-test('a master beside a kube-apiserver that renews its lease too is not withdrawn, because the address stays listed', async () => {
+test('a master whose lease a kube-apiserver renews too is not withdrawn, because its address stays listed', async () => {
   const { run, states, calls } = await open([holder(1, { coHolder: true }), holder(2)])
   const before = states()
   assert.deepEqual(await run(holder(1)), {
@@ -196,7 +196,7 @@ test('a master beside a kube-apiserver that renews its lease too is not withdraw
   assert.deepEqual([states(), calls], [before, ['list']])
 })
 
-test('a host alone selects its master if it has one lease, and an address if it has several', async () => {
+test('a host alone selects its master if it has one lease; if it has several, the address selects it', async () => {
   const alone = await open(pair)
   assert.equal((await alone.run(holder(0, { host: 'host-2', addresses: [] }))).type, 'withdrawn')
   assert.deepEqual(alone.states(), { '192.0.2.1': 'ready', '192.0.2.2': 'withdrawn' })
@@ -205,7 +205,7 @@ test('a host alone selects its master if it has one lease, and an address if it 
   assert.deepEqual((await several.list()).endpoints, ['192.0.2.1', '192.0.2.2'])
 })
 
-test('an unready master is not listed again while it is withdrawn', async () => {
+test('an unready master is marked unready, not leaving, before it is withdrawn', async () => {
   const { run, calls, states } = await open([holder(1, { state: 'unready' }), holder(2)])
   assert.equal((await run(self)).type, 'withdrawn')
   assert.deepEqual(
@@ -215,7 +215,7 @@ test('an unready master is not listed again while it is withdrawn', async () => 
   assert.equal(states()['192.0.2.1'], 'withdrawn')
 })
 
-test('the last master that is ready stays, and its record says what it said before', async () => {
+test('the last ready master stays listed, and its record has its previous state again', async () => {
   const failing = holder(1, { state: 'failing' })
   for (const masters of [
     [holder(1)],
@@ -232,20 +232,20 @@ test('the last master that is ready stays, and its record says what it said befo
   }
 })
 
-test('with always even the last one goes, at once, and its record says leaving first', async () => {
+test('with always even the last master is withdrawn at once, after it was marked leaving', async () => {
   const { run, calls, list, states } = await open([holder(1)])
   assert.equal((await run(self, true)).type, 'withdrawn')
   assert.deepEqual(calls.slice(0, 3), ['list', 'mark 192.0.2.1 leaving', 'mark 192.0.2.1 withdrawn'])
   assert.deepEqual([(await list()).endpoints, states()], [[], { '192.0.2.1': 'withdrawn' }])
 })
 
-test('with always the addresses of masters whose leases have all ended stay, because they may soon be back', async () => {
+test('with always the addresses of masters whose leases have all ended stay listed', async () => {
   const { run, list } = await open([holder(1)], pair)
   assert.equal((await run(self, true)).type, 'withdrawn')
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
-test('the last one can be withdrawn again once it is off the list, also without always', async () => {
+test('the last master can be withdrawn again once it is off the list, also without always', async () => {
   const { run, list } = await open([holder(1)])
   await run(self, true)
   assert.deepEqual(await run(self), {
@@ -255,33 +255,33 @@ test('the last one can be withdrawn again once it is off the list, also without 
   assert.deepEqual((await list()).endpoints, [])
 })
 
-test('an address that only the slice lists is listed', async () => {
+test('an address that only the slice lists counts as listed', async () => {
   const { run, api, list } = await open([holder(1, { state: 'withdrawn' })], [holder(1)])
   await api.update(endpoints, { ...(await api.get(endpoints, KUBERNETES_SERVICE)), subsets: [] })
   await assert.rejects(run(self), { code: 'NoLiveMasters' })
   assert.deepEqual((await list()).slice, ['192.0.2.1'])
 })
 
-test('one that wanted to leave by itself counts as withdrawn all the same', async () => {
+test('a master that wanted to leave by itself counts as withdrawn too', async () => {
   const { run, fleet } = await open([holder(1, { state: 'failing', departure: 'life-1/1' }), holder(2)])
   assert.equal((await run(self)).type, 'withdrawn')
   assert.deepEqual(fleet.removed('192.0.2.1'), { reason: 'withdrawn' })
 })
 
-test('with always the addresses of masters that were withdrawn before go too', async () => {
+test('with always the addresses of masters that were withdrawn before are removed too', async () => {
   const { run, list } = await open([holder(1), holder(2, { state: 'withdrawn' })], [...pair, holder(3)])
   assert.equal((await run(self, true)).type, 'withdrawn')
   assert.deepEqual((await list()).endpoints, ['192.0.2.3'])
 })
 
-test('with always the second addresses of masters whose leases have all ended stay too', async () => {
+test('with always the second addresses of masters whose leases have all ended stay listed too', async () => {
   const dual = [1, 2].map((number) => holder(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number}`] }))
   const { run, list } = await open(dual.slice(0, 1), dual)
   assert.equal((await run(self, true)).type, 'withdrawn')
   assert.deepEqual(await list(), { endpoints: ['192.0.2.2'], slice: ['192.0.2.2'], second: ['2001:db8::2'] })
 })
 
-test('an address that others hold too stays listed, and the reason says so', async () => {
+test('an address that other masters hold too stays listed, and the reason names them', async () => {
   const shared = [holder(1), holder(2, { addresses: ['192.0.2.1'] }), holder(3)]
   const { run, registry, list } = await open(shared)
   const stays = '192.0.2.1 stays listed, because it is also held by'
@@ -291,14 +291,14 @@ test('an address that others hold too stays listed, and the reason says so', asy
   assert.deepEqual((await list()).endpoints, ['192.0.2.1', '192.0.2.3'])
 })
 
-test('one that is withdrawn already is not marked again, and the list is written without it', async () => {
+test('a master that is already withdrawn is not marked again, and the list is written without it', async () => {
   const { run, calls, list, events } = await open([holder(1, { state: 'withdrawn' }), holder(2)], pair)
   assert.equal((await run(self)).type, 'withdrawn')
   assert.deepEqual([calls.some((call) => call.startsWith('mark')), events], [false, []])
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
-test('if another process withdraws the master at the same time, both have withdrawn it', async () => {
+test('the withdrawal succeeds if another process withdraws the master at the same time', async () => {
   for (const [state, call] of [
     ['ready', 'list'],
     ['ready', 'mark 192.0.2.1 leaving'],
@@ -312,14 +312,14 @@ test('if another process withdraws the master at the same time, both have withdr
   }
 })
 
-test('if nobody is left when the list is written, it does not become empty', async () => {
+test('if no other master is left when the list is written, the list does not become empty', async () => {
   const { run, hooks, stored, list } = await open(pair)
   hooks.before = (call) => (call === 'mark 192.0.2.1 withdrawn' ? stored.remove(holder(2)) : undefined)
   await assert.rejects(run(self), { code: 'NoLiveMasters' })
   assert.deepEqual((await list()).endpoints, ['192.0.2.1', '192.0.2.2'])
 })
 
-test('the ports stay as found, and the second slice loses the address too', async () => {
+test('the ports stay as found, and the address is removed from the second slice too', async () => {
   const dual = [1, 2, 3].map((number) => holder(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number}`] }))
   const { run, list, ports, hooks } = await open(dual, dual.slice(0, 2))
   hooks.marks.set('192.0.2.3', { found: true })
@@ -329,14 +329,14 @@ test('the ports stay as found, and the second slice loses the address too', asyn
   assert.equal(await ports(), 6443)
 })
 
-test('Endpoints that somebody deleted are made again with the ports of the command', async () => {
+test('deleted Endpoints are created again with the ports of the command', async () => {
   const { run, api, list, ports } = await open(pair)
   await api.delete(endpoints, KUBERNETES_SERVICE)
   await run(holder(1, { ports: { securePort: 443, nodePort: 0 } }))
   assert.deepEqual([(await list()).endpoints, await ports()], [['192.0.2.2'], 443])
 })
 
-test('a conflict with a running master is read again', async () => {
+test('after conflicts with a running master the withdrawal reads again and succeeds', async () => {
   const { run, hooks, api, list, time } = await open([...pair, holder(3)])
   let conflicts = 3
   hooks.before = async (call) => {
@@ -352,7 +352,7 @@ test('a conflict with a running master is read again', async () => {
   assert.deepEqual((await list()).endpoints, ['192.0.2.2', '192.0.2.3'])
 })
 
-test('a server that answers every write with a conflict is not flooded', async () => {
+test('a server that answers every write with a conflict is not flooded with writes', async () => {
   const { run, hooks, time } = await open(pair)
   let writes = 0
   hooks.before = (call) => {
@@ -393,7 +393,7 @@ test('if the API server does not answer, the mark is enough while another master
   }
 })
 
-test('Endpoints are read before the mark only if a lease was found by this reader', async () => {
+test('Endpoints are read before the mark only if the lease was only found', async () => {
   for (const found of [undefined, true]) {
     const { run, hooks, calls } = await open(pair)
     hooks.marks.set('192.0.2.1', { found })
@@ -415,7 +415,7 @@ test('a found lease counts only if its address is listed', async () => {
   assert.deepEqual((await alive.list()).endpoints, ['192.0.2.2'], 'the other is not added')
 })
 
-test('while a policy forbids writing Endpoints, a found master that only the slice lists stays and counts', async () => {
+test('while a policy forbids writing Endpoints, a found master that only the slice lists stays listed and counts', async () => {
   const denied = new KubeError('Invalid', 'a policy denied the request', { httpStatus: 422 })
   const { run, hooks, api, list } = await open([holder(1), holder(3)], [holder(1)])
   hooks.marks.set('192.0.2.3', { found: true })
@@ -428,7 +428,7 @@ test('while a policy forbids writing Endpoints, a found master that only the sli
   assert.deepEqual(await list(), { endpoints: ['192.0.2.1'], slice: ['192.0.2.3'], second: [] })
 })
 
-test('if the leases of all others seem to have ended it waits 1.2 intervals for one to be renewed, and marks again', async () => {
+test('if all other leases seem to have ended, the command waits 1.2 intervals for a renewal, and repeats its mark', async () => {
   const lapsed = async () => {
     const world = await open(pair)
     world.hooks.marks.set('192.0.2.2', { found: true, lapsed: true })
@@ -455,13 +455,13 @@ test('if the leases of all others seem to have ended it waits 1.2 intervals for 
   assert.equal((await renewed.withdrawing).type, 'withdrawn')
 })
 
-test('one other whose lease has not ended is enough, whatever the others', async () => {
+test('one other master with a live lease is enough, whatever the leases of the others', async () => {
   const { run, hooks } = await open([...pair, holder(3)])
   hooks.marks.set('192.0.2.2', { found: true, lapsed: true })
   assert.equal((await run(self)).type, 'withdrawn')
 })
 
-test('while it waits it ends with its signal', async () => {
+test('a waiting withdrawal ends when its signal aborts', async () => {
   const { run, hooks, time, stop } = await open(pair)
   hooks.marks.set('192.0.2.2', { found: true, lapsed: true })
   const withdrawing = assert.rejects(run(self), /enough/)
@@ -470,7 +470,7 @@ test('while it waits it ends with its signal', async () => {
   await withdrawing
 })
 
-test('if nothing else can be listed, all found leases are: the list is damaged', async () => {
+test('if nothing else can be listed, all found leases are listed, because the list is damaged', async () => {
   const { run, hooks, list, api } = await open([holder(1, { state: 'withdrawn' }), holder(2)], pair)
   hooks.marks.set('192.0.2.2', { found: true })
   const foreign = [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ name: 'https', port: 6443, protocol: 'TCP' }] }]
@@ -481,7 +481,7 @@ test('if nothing else can be listed, all found leases are: the list is damaged',
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
 })
 
-test('a master that is restarted meanwhile is withdrawn in its new life', async () => {
+test('a master that is restarted during its withdrawal is withdrawn in its new life', async () => {
   for (const restart of ['list', 'mark 192.0.2.1 leaving', 'mark 192.0.2.1 withdrawn']) {
     const { run, hooks, stored, list, states, events } = await open(pair)
     let restarts = 1

@@ -35,7 +35,7 @@ function setUp(options: Omit<LifecycleOptions, 'clock' | 'logger'> = {}) {
   return { time, clock, lifecycle, stop, log, write, part, failing, logged }
 }
 
-test('a whole life: parts, hooks, delay and drain happen in this order', async () => {
+test('parts, hooks, shutdown delay and drain happen in order', async () => {
   const { time, clock, lifecycle, stop, log, write, part, failing } = setUp({ shutdownDelayMs: 30 })
   lifecycle.part('recorder', part('recorder', 5))
   lifecycle.part('controller', part('controller', 5))
@@ -67,7 +67,7 @@ test('a whole life: parts, hooks, delay and drain happen in this order', async (
   ])
 })
 
-test('a post-start hook keeps readyz and healthz red until it is finished, and livez green', async () => {
+test('readyz and healthz fail until a post-start hook has finished, while livez succeeds', async () => {
   const { time, clock, lifecycle, stop, failing } = setUp()
   lifecycle.postStartHook('bootstrap-controller', () => sleep(clock, 50))
   const red = ['poststarthook/bootstrap-controller: not finished']
@@ -83,7 +83,7 @@ test('a post-start hook keeps readyz and healthz red until it is finished, and l
   await running
 })
 
-test('a post-start hook that fails ends the life in the same order, and is what run rejects with', async () => {
+test('a failing post-start hook shuts down in the usual order, and run() rejects with its error', async () => {
   const { time, lifecycle, stop, log, part, write, logged } = setUp()
   lifecycle.part('controller', part('controller'))
   lifecycle.postStartHook('repair', async () => {
@@ -110,7 +110,7 @@ test('a post-start hook that fails ends the life in the same order, and is what 
   ])
 })
 
-test('a part that fails ends the life', async () => {
+test('a failing part ends the process', async () => {
   const { time, clock, lifecycle, stop } = setUp()
   lifecycle.part('controller', async () => {
     await sleep(clock, 10)
@@ -121,7 +121,7 @@ test('a part that fails ends the life', async () => {
   await running
 })
 
-test('a part that ends by itself, without a word, has failed', async () => {
+test('a part that ends by itself has failed', async () => {
   const { time, lifecycle, stop } = setUp()
   lifecycle.part('controller', async () => {})
   const running = assert.rejects(lifecycle.run(stop.signal), /part "controller" failed: it ended by itself/)
@@ -129,7 +129,7 @@ test('a part that ends by itself, without a word, has failed', async () => {
   await running
 })
 
-test('a part that throws on the spot finds the others started, and they are ended', async () => {
+test('if a part throws synchronously, the others have started and are shut down', async () => {
   const { time, lifecycle, stop, log, part, write } = setUp()
   lifecycle.preShutdownHook('withdraw', async () => write('withdraw'))
   lifecycle.part('broken', () => {
@@ -142,7 +142,7 @@ test('a part that throws on the spot finds the others started, and they are ende
   assert.deepEqual(log, ['0 controller runs', '0 withdraw', '0 controller ended'])
 })
 
-test('what parts and post-start hooks throw after they were told to end is no failure', async () => {
+test('errors of parts and post-start hooks after the shutdown signal are no failures', async () => {
   const { time, lifecycle, stop } = setUp()
   const throwing = async (signal: AbortSignal): Promise<void> => {
     await aborted(signal)
@@ -157,7 +157,7 @@ test('what parts and post-start hooks throw after they were told to end is no fa
   await running
 })
 
-test('the first failure is the one that counts', async () => {
+test('run() rejects with the first failure', async () => {
   const { time, clock, lifecycle, stop } = setUp()
   lifecycle.part('controller', async () => {
     throw new Error('first')
@@ -171,7 +171,7 @@ test('the first failure is the one that counts', async () => {
   await running
 })
 
-test('a pre-shutdown hook that fails leaves the shutdown its course, and run rejects after it', async () => {
+test('a failing pre-shutdown hook does not stop the shutdown, and run() rejects afterwards', async () => {
   const { time, lifecycle, stop, log, part, write } = setUp()
   lifecycle.part('controller', part('controller'))
   lifecycle.preShutdownHook('broken', () => {
@@ -185,7 +185,7 @@ test('a pre-shutdown hook that fails leaves the shutdown its course, and run rej
   assert.equal(log.at(-1), '0 controller ended')
 })
 
-test('pre-shutdown hooks run at the same time, and the delay begins when the last of them is over', async () => {
+test('pre-shutdown hooks run concurrently, and the shutdown delay begins when the last of them has ended', async () => {
   const { time, clock, lifecycle, stop, write, log } = setUp({ shutdownDelayMs: 25 })
   for (const ms of [20, 10]) {
     lifecycle.preShutdownHook(`${ms}`, async () => {
@@ -201,7 +201,7 @@ test('pre-shutdown hooks run at the same time, and the delay begins when the las
   assert.deepEqual(log, ['15 hook of 10 ms', '25 hook of 20 ms', '50 over'])
 })
 
-test('a pre-shutdown hook that does not end is aborted and abandoned, and its late failure bothers nobody', async () => {
+test('a pre-shutdown hook that does not end is aborted and abandoned, and its late error is ignored', async () => {
   const { time, lifecycle, stop, write, log, logged, part } = setUp({ preShutdownTimeoutMs: 40 })
   lifecycle.part('controller', part('controller'))
   lifecycle.preShutdownHook('stuck', async (signal) => {
@@ -222,7 +222,7 @@ test('a pre-shutdown hook that does not end is aborted and abandoned, and its la
   ])
 })
 
-test('a part that does not end is abandoned, and those registered before it are still told to end', async () => {
+test('a part that does not end is abandoned, and parts registered before it are still shut down', async () => {
   const { time, lifecycle, stop, write, log, logged, part } = setUp()
   lifecycle.part('first', part('first'))
   lifecycle.part('stuck', () => new Promise(() => {}))
@@ -236,7 +236,7 @@ test('a part that does not end is abandoned, and those registered before it are 
   assert.equal(logged().filter((line) => line === 'error a part did not end in time and is abandoned').length, 1)
 })
 
-test('a post-start hook that ignores its signal delays the end no longer than a part may', async () => {
+test('a post-start hook that ignores its signal delays the end by at most five seconds', async () => {
   const { time, lifecycle, stop, write, log } = setUp()
   lifecycle.postStartHook('stuck', () => new Promise(() => {}))
   const running = lifecycle.run(stop.signal).then(() => write('over'))
@@ -246,7 +246,7 @@ test('a post-start hook that ignores its signal delays the end no longer than a 
   assert.deepEqual(log, ['5000 over'])
 })
 
-test('a post-start hook still under way is aborted when the shutdown begins, not when the parts are ended', async () => {
+test('a running post-start hook is aborted when the shutdown begins, before the parts are shut down', async () => {
   const { time, lifecycle, stop, write, log } = setUp({ shutdownDelayMs: 50 })
   lifecycle.postStartHook('waiting', async (signal) => {
     await aborted(signal)
@@ -260,7 +260,7 @@ test('a post-start hook still under way is aborted when the shutdown begins, not
   assert.deepEqual(log, ['1 aborted', '51 over'])
 })
 
-test('every call of shutdown joins the same one, from inside a hook too', async () => {
+test('every call of shutdown() returns the same promise, also from inside a hook', async () => {
   const { time, lifecycle, stop, log, write, part } = setUp()
   lifecycle.part('controller', part('controller'))
   lifecycle.postStartHook('listens', async (signal) => {
@@ -281,7 +281,7 @@ test('every call of shutdown joins the same one, from inside a hook too', async 
   assert.deepEqual(log, ['0 controller runs', '1 withdraw', '1 controller ended'])
 })
 
-test('a life whose signal is aborted already starts nothing, and has nothing to withdraw', async () => {
+test('if the signal is already aborted, nothing starts and no pre-shutdown hook runs', async () => {
   const { lifecycle, failing } = setUp()
   const never = () => assert.fail('must not run')
   lifecycle.part('controller', never)
@@ -291,13 +291,13 @@ test('a life whose signal is aborted already starts nothing, and has nothing to 
   assert.ok((await failing('readyz')).includes('shutdown: process is shutting down'))
 })
 
-test('a life is lived once', async () => {
+test('run() may be called only once', async () => {
   const { lifecycle } = setUp()
   await lifecycle.run(AbortSignal.abort())
   await assert.rejects(lifecycle.run(new AbortController().signal), /runs once/)
 })
 
-test('names are given once, not empty, and before the start', async () => {
+test('names must be unique and not empty, and registered before the start', async () => {
   const { time, lifecycle, stop, part } = setUp()
   const hook = async (): Promise<void> => {}
   const register: Record<string, (name: string) => void> = {
@@ -323,7 +323,7 @@ test('names are given once, not empty, and before the start', async () => {
   await running
 })
 
-test('checks come in the order of registration, on the endpoints that they are for', () => {
+test('checks are listed in order of registration, on their endpoints', () => {
   const { lifecycle } = setUp()
   lifecycle.healthCheck('etcd', () => undefined)
   lifecycle.postStartHook('hook', async () => {})

@@ -38,7 +38,7 @@ async function fired(
   for (const name of names) seen.add(name)
 }
 
-describe('the alert rules, on the metrics of real runs', () => {
+describe('alert rules on the scraped metrics of fleets', () => {
   after(() =>
     assert.deepEqual(
       alertRules.map(({ alert }) => alert).filter((alert) => !seen.has(alert)),
@@ -46,7 +46,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     ),
   )
 
-  test('promtool accepts them', async (t) => {
+  test('promtool accepts the rules', async (t) => {
     const directory = await tempDir(t)
     writeFileSync(join(directory, 'rules.yaml'), JSON.stringify(ruleFile()))
     const promtool = await spawnChild(t, binary('promtool'), [
@@ -65,7 +65,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     assert.deepEqual(kinds.sort(), ['NetworkPolicy', 'PrometheusRule', 'Service', 'ServiceMonitor'])
   })
 
-  test('none fires in an hour of a quiet fleet, nor when all sidecars and servers are restarted in turn', async (t) => {
+  test('no alert fires in a quiet hour, nor while all sidecars and servers restart in turn', async (t) => {
     const run = await ScrapedFleet.start()
     const { fleet, scrapes } = run
     await run.minutes(60)
@@ -80,7 +80,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     await fired(t, scrapes, [])
   })
 
-  test('a machine that dies is off the list', async (t) => {
+  test('only MasterOffTheList fires after a machine dies, and its value is the number of masters still listed', async (t) => {
     const run = await ScrapedFleet.start()
     await run.minutes(5)
     await run.fleet.perform({ type: 'retire', master: 'master-3' })
@@ -93,7 +93,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     ['the lease store cannot be reached', { type: 'cut', path: 'store' }],
     ['the API server is dead', { type: 'kill', part: 'server' }],
   ] as const) {
-    test(`renewals fail while ${cause}`, async (t) => {
+    test(`only LeaseRenewalFailing fires while ${cause}`, async (t) => {
       const run = await ScrapedFleet.start()
       await run.minutes(5)
       await run.fleet.perform({ ...begin, master: 'master-1' })
@@ -102,7 +102,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     })
   }
 
-  test('writers fight while somebody overwrites the Endpoints again and again', async (t) => {
+  test('only WritersFighting fires while another client keeps overwriting the Endpoints', async (t) => {
     const run = await ScrapedFleet.start()
     await run.minutes(1)
     for (let second = 0; second < 180; second++) {
@@ -115,7 +115,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     await fired(t, run.scrapes, ['WritersFighting'])
   })
 
-  test('a duty is degraded while the server refuses it', async (t) => {
+  test('only DutyDegraded fires while the server refuses the requests of a duty', async (t) => {
     const run = await ScrapedFleet.start()
     const rule = { fault: { type: 'status', status: 403 }, resource: 'namespaces' } as const
     await run.fleet.perform({ type: 'kill', master: 'master-1', part: 'sidecar' })
@@ -125,7 +125,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     await fired(t, run.scrapes, ['DutyDegraded'])
   })
 
-  test('a range that cannot be decoded is not repaired', async (t) => {
+  test('only RepairStuck fires while a range cannot be decoded', async (t) => {
     const run = await ScrapedFleet.start()
     const { etcd } = run
     const key = '/registry/ranges/servicenodeports'
@@ -136,7 +136,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     await fired(t, run.scrapes, ['RepairStuck'])
   })
 
-  test('an allocation stays wrong while a Service has a NodePort out of the range', async (t) => {
+  test('only AllocationsWrong fires while a Service has a NodePort outside the range', async (t) => {
     const run = await ScrapedFleet.start({ serviceNodePortRange: parsePortRange('31000-32767') })
     const spec = { type: 'NodePort', ports: [{ port: 80, nodePort: 30_080, protocol: 'TCP' }] }
     const service = { metadata: { namespace: 'default', name: 'a' }, spec }
@@ -145,7 +145,7 @@ describe('the alert rules, on the metrics of real runs', () => {
     await fired(t, run.scrapes, ['AllocationsWrong'])
   })
 
-  test('a certificate ends, and a process stands still', async (t) => {
+  test('only CredentialsExpiring and EventLoopLate fire when a certificate expires soon and the process is suspended', async (t) => {
     const owner = openOwner(t)
     const { server } = await startCluster(owner, { kind: 'bare' })
     const soon = new CertificateAuthority().issue({ commonName: 'somebody', validForMs: 12 * 3_600_000 })

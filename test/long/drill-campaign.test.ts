@@ -7,7 +7,7 @@ import { renderScenario } from '../../src/drill/scenario/render.ts'
 
 const SCHEDULES = 10_000
 
-test(`${SCHEDULES} random schedules of ten minutes, on every lease store: what must hold does`, async (t) => {
+test(`${SCHEDULES} random schedules of ten minutes on the lease stores violate no invariant`, async (t) => {
   const pool = new ProcessPool(availableParallelism())
   t.after(() => pool.close())
   const startedMs = performance.now()

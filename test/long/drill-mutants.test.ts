@@ -4,7 +4,7 @@ import { allMutants, assertNoticed, findMutant } from '../drill/mutant.ts'
 const SCHEDULES = 500
 
 for (const [name, mutant] of await allMutants()) {
-  test(`${name} is noticed within ${SCHEDULES} random schedules`, async (t) => {
+  test(`at most ${SCHEDULES} random schedules detect the mutant ${name}`, async (t) => {
     const found = await findMutant(mutant, SCHEDULES)
     assertNoticed(mutant, found, SCHEDULES)
     t.diagnostic(`by seed ${found.seed}: ${found.invariant}: ${found.detail}`)

@@ -6,7 +6,7 @@ const SEEDS = 2_000
 /** How often each kind of step and fault must occur. */
 const OCCURRENCES = 100
 
-test(`${SEEDS} random schedules of churn and faults: Endpoints and EndpointSlices are what the model of the cluster says`, async (t) => {
+test(`after ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices match the model of the cluster`, async (t) => {
   const report = await runWorkloadCampaign(SEEDS)
   const { failures, coverage, seconds, cpuMs, settledMs } = report
   const speed = `${(SEEDS / seconds).toFixed(1)} seeds/s, ${(cpuMs / SEEDS).toFixed(0)} ms of CPU each`

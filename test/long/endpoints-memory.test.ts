@@ -9,7 +9,7 @@ const warm = 150
 const measured = 50
 const mayGrowBytes = 300_000
 
-test(`${ROUNDS} rounds of churn and faults leave nothing in the controllers`, async (t) => {
+test(`the memory of the controllers does not grow over ${ROUNDS} rounds of churn and faults`, async (t) => {
   const args = ['--expose-gc', 'test/simulation/workload-memory.ts', `${ROUNDS}`]
   const { stdout } = await promisify(execFile)(process.execPath, args)
   const used = JSON.parse(stdout) as readonly number[]

@@ -19,7 +19,7 @@ const graceMs = 10_000
 const withinMs = 5_000
 const deletions = 'endpoint_slice_controller_changes{operation="delete"}'
 
-describe('slices of Services that are deleted', { concurrency: 1 }, () => {
+describe('EndpointSlices of deleted Services', { concurrency: 1 }, () => {
   const owner = openOwner({ after })
   let server: Apiserver
   let program: Program
@@ -67,7 +67,7 @@ describe('slices of Services that are deleted', { concurrency: 1 }, () => {
   const whenListed = (name: string, addresses: readonly string[], ms = withinMs): Promise<void> =>
     untilPasses(`slices of ${name}`, async () => assert.deepEqual(await addressesOf(name), addresses), { withinMs: ms })
 
-  test('go after a grace, those of mirrored Endpoints at once', async () => {
+  test('are deleted after a grace period, those of mirrored Endpoints at once', async () => {
     await addService('web', selecting('web'))
     await addByHand('hand')
     await whenListed('web', ['10.244.0.1'], 30_000)
@@ -82,7 +82,7 @@ describe('slices of Services that are deleted', { concurrency: 1 }, () => {
     assert.ok(performance.now() - deletedAtMs >= graceMs - 500)
   })
 
-  test('go when the Service was deleted while nobody looked', async () => {
+  test('are deleted after a restart if the Service was deleted while no controller ran', async () => {
     await addService('web', selecting('web'))
     await addByHand('hand')
     await whenListed('web', ['10.244.0.1'])
@@ -98,7 +98,7 @@ describe('slices of Services that are deleted', { concurrency: 1 }, () => {
     await whenListed('web', [], graceMs + withinMs)
   })
 
-  test('are not inherited by a Service of the same name that comes at once', async () => {
+  test('leave no endpoints to a Service of the same name that is created at once', async () => {
     await addService('web', selecting('web'))
     await addService('bare', selecting('web'))
     await addByHand('hand')
@@ -119,7 +119,7 @@ describe('slices of Services that are deleted', { concurrency: 1 }, () => {
     await Promise.all(['web', 'bare', 'hand'].map(deleteService))
   })
 
-  test('are left to a garbage collector, where there is one, and deleted beside one that hangs', async () => {
+  test('are left to a running garbage collector, and disappear without warnings if it hangs for the grace period', async () => {
     for (const name of ['web', 'bare', 'hand']) await whenListed(name, [], graceMs + withinMs)
     const collector = await startControllerManager(owner, server, ['garbage-collector-controller'])
     const deletedBefore = await metricOf(program, deletions)

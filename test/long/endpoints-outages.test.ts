@@ -11,7 +11,7 @@ const outageMs = 5_000
 const settledWithinMs = 60_000
 const mayGrowMib = 25
 
-test(`${rounds} outages during churn: all endpoints are as they must be after each, and the program does not grow`, async (t) => {
+test(`after each of ${rounds} outages during churn all endpoints are correct, and the memory of the program does not grow`, async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const way = await startWay(owner, server)

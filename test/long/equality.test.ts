@@ -15,7 +15,9 @@ describeEquality('kube-apiserver and this program make the same of whatever they
   only: (_, mode) => mode !== 'lease',
 })
 
-describe('kube-apiserver makes the same every 10 s as every 200 ms', { concurrency: modeNames.length }, () => {
+describe('kube-apiserver reaches the same end state with an interval of 10 s as with 200 ms', {
+  concurrency: modeNames.length,
+}, () => {
   const owner = openOwner({ after })
   let etcd: Etcd
   before(async () => {

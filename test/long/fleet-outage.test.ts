@@ -1,5 +1,5 @@
 import { test } from 'node:test'
 import { fiveMastersThroughAnOutage } from '../real/fleet-outage.ts'
 
-test('five masters whose API server is away for a minute are all listed when it is back', (t) =>
+test('five masters are all listed from the first answer of their API server after an outage of a minute', (t) =>
   fiveMastersThroughAnOutage(t, 60_000))

@@ -44,9 +44,10 @@ async function endure(t: TestContext, more: readonly string[], hostile?: Hostile
   return outages
 }
 
-test(`${answers} hostile answers of an API server`, async (t) => void (await endure(t, [])))
+test(`a master survives ${answers} hostile answers of an API server with flat memory and few log lines`, async (t) =>
+  void (await endure(t, [])))
 
-test(`${answers} hostile answers of an etcd`, async (t) => {
+test(`a master survives ${answers} hostile answers of an etcd with flat memory and few log lines`, async (t) => {
   const etcd = await startEtcd(openOwner(t))
   const hostile = await startHostileEtcd(t, etcd.port, seededRandom(1, 'etcd'))
   for (const { lines, residentMib, idleMib } of await endure(t, ['--etcd-servers', hostile.url], hostile)) {

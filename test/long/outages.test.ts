@@ -18,7 +18,7 @@ test('four outages of an etcd of three members cost no living master its address
   await judgeOutages(t, drawOutages(seed, kinds), { size: 3, timings, seed })
 })
 
-test('three API servers that freeze for sixteen seconds and go on stay listed; those that are killed come back, and the list is never empty', async (t) => {
+test('three API servers stay listed when frozen for 16 s, return after a kill, and the list is never empty', async (t) => {
   const outages = [
     ...drawOutages(seed, times<OutageKind>(5, 'servers frozen'), 16_000),
     ...drawOutages(seed, times<OutageKind>(5, 'servers killed')),

@@ -39,8 +39,10 @@ async function toldOf(api: ApiClient, reason: string, about: string, note: RegEx
   )
 }
 
-describe('what is wrong is put right at once, and what is too much only after its grace', { concurrency: true }, () => {
-  test('wrong parents and labels are mended, orphans deleted after a minute, duplicates and strays only told of', async (t) => {
+describe('repairs correct wrong allocations at once and free unused ones only after a grace period', {
+  concurrency: true,
+}, () => {
+  test('wrong parents and labels are corrected, orphans deleted after a minute, duplicate and out-of-range IPs only reported', async (t) => {
     const owner = openOwner(t)
     const cluster = await startCluster(owner, { kind: 'bare' })
     const { etcd, server } = cluster
@@ -134,7 +136,7 @@ describe('what is wrong is put right at once, and what is too much only after it
     assert.ok(left.includes('duplicate') && left.includes('stray'))
   })
 
-  test('bits that nobody holds are freed in the third full pass, and not before two minutes', async (t) => {
+  test('bitmap bits without an owner are freed only after two minutes', async (t) => {
     const owner = openOwner(t)
     const cluster = await startCluster(owner, { kind: 'bare-1.32' })
     const { etcd, server } = cluster

@@ -1,5 +1,5 @@
 import { test } from 'node:test'
 import { startStockServers } from '../real/repair-stock-starts.ts'
 
-test('of 20 starts of a stock server with 800 IPAddresses missing none ends, while the program runs', (t) =>
+test('while the program runs, a stock server survives 20 starts without its 800 IPAddresses and recreates them itself', (t) =>
   startStockServers(t, { starts: 20 }))

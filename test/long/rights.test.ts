@@ -32,7 +32,7 @@ test('each right in config/kustomize/rbac, rbac-endpoints, rbac-service-cidr, le
   assert.deepEqual([...twice], [])
 })
 
-test('without any single right of the manifests something fails, and the log names the right', async (t) => {
+test('if any one right of the manifests is missing, the log names it', async (t) => {
   const worlds = await startWorlds(openOwner(t))
   const { used } = await useOfRights(worlds)
   /** Why the situation did not show the missing right; undefined if the log named it. */

@@ -18,7 +18,7 @@ import { untilPasses } from '../peers/until.ts'
 const { signal } = new AbortController()
 const self = holder('192.0.2.1')
 
-test('a lease of 3 s in etcd that has ended is there for good once it is renewed again, though each answer takes 450 ms', async (t) => {
+test('an expired lease of 3 s stays present once it is renewed, although each answer of etcd takes 450 ms', async (t) => {
   const owner = openOwner(t)
   const { url } = await startEtcd(owner)
   const proxy = await EtcdFaultProxy.start(owner, { url })

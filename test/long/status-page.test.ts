@@ -14,7 +14,7 @@ const warmChanges = 2_500
 const third = Math.ceil(minutes / 3)
 const mayGrowMib = 10
 
-test(`a page that is open for ${minutes} minutes of damage costs the process nothing that grows`, async (t) => {
+test(`the memory of the process does not grow while the status page is open for ${minutes} minutes of damage`, async (t) => {
   const owner = openOwner(t)
   const child = await spawnChild(owner, process.execPath, [programPath(), 'run', '--embedded'], {
     env: { HOME: temporaryDirectory(owner, 'home') },

@@ -26,9 +26,9 @@ const resources = [
 ] as const
 const verbs: readonly Verb[] = ['get', 'list', 'create', 'update', 'patch', 'delete']
 
-describe(`${minutes} minutes in which nothing happens, with 15 s and 10 s`, { concurrency: true }, () => {
+describe(`${minutes} quiet minutes with a TTL of 15 s and an interval of 10 s`, { concurrency: true }, () => {
   for (const store of ['kubernetes', 'etcd'] as const) {
-    test(`with leases in ${store} a master asks its server at most four times an interval, and nobody writes the list`, async (t) => {
+    test(`with leases in ${store} a master sends at most four requests an interval besides renewals, and nobody writes the list`, async (t) => {
       const owner = openOwner(t)
       const { etcd, server } = await startCluster(owner, { kind: 'bare' })
       const { history, whenRight } = await watchState(owner, server.api)

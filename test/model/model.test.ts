@@ -21,7 +21,7 @@ function exploreShipped(
 }
 
 for (const store of stores) {
-  test(`in every state of two masters on ${store} with any one fault all that must hold holds, and once it ends all becomes right`, (t) => {
+  test(`no state of two masters on ${store} with any one fault violates an invariant, and the fleet recovers after it`, (t) => {
     const found = exploreShipped(store, FAULTS, 1, 4)
     assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
     t.diagnostic(figuresText(found, 1))
@@ -31,7 +31,7 @@ for (const store of stores) {
 }
 
 if (inUnitOrFloor(false, true)) {
-  test('the same with any two masters that stop, turn unready or both', (t) => {
+  test('no state of two masters on etcd with any two withdrawals or readiness failures violates an invariant', (t) => {
     const found = exploreShipped('etcd', ['withdraw', 'failing'], 2, 20)
     assert.equal(found.counterexample, undefined, found.counterexample?.transcript.join('\n'))
     t.diagnostic(figuresText(found, 2))
@@ -48,7 +48,7 @@ for (const name of [
   'say-nothing-when-asked',
   'turn-unready-alone',
 ]) {
-  test(`the mutant ${name} is caught`, async (t) => {
+  test(`exploration finds a counterexample for the mutant ${name}`, async (t) => {
     const mutant = mutants[name]
     assert.ok(mutant !== undefined)
     const model = new WorldModel({
@@ -64,7 +64,7 @@ for (const name of [
   })
 }
 
-test('a counterexample is the shortest history of the fewest faults, as a transcript', async () => {
+test('a counterexample is a transcript from the start, with its one fault, to the violation', async () => {
   const model = new WorldModel({
     machine: await mutantMachine(mutants['never-ready-again'] as never),
     masters: 2,
@@ -83,7 +83,7 @@ test('a counterexample is the shortest history of the fewest faults, as a transc
   assert.match(lines.at(-1) as string, /^VIOLATION becomes-right: faults have ended, but for ever a lives and serves/)
 })
 
-test('the text that each mutant replaces is in the code once', async () => {
+test('the text that each mutant replaces occurs once in the code', async () => {
   assert.ok(Object.keys(mutants).length >= 15)
   for (const mutant of Object.values(mutants)) await mutantMachine(mutant)
 })

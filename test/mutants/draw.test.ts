@@ -4,7 +4,7 @@ import { drawMutants } from './draw.ts'
 import { mutated } from './mutant.ts'
 import { NearestTests } from './nearest-tests.ts'
 
-test('a seed draws the same mistakes again, under names that are not taken, and each fits its file', async () => {
+test('the same seed draws the same mutants, under unused names, and each can be applied to its file', async () => {
   const draw = (taken: readonly string[]) =>
     drawMutants({ count: 5, seed: 'a seed', below: 'net/', taken: new Set(taken) })
   const drawn = await draw([])
@@ -16,7 +16,7 @@ test('a seed draws the same mistakes again, under names that are not taken, and 
   assert.ok(Object.keys(again).every((name) => !names.includes(name)))
 })
 
-test('the test file that bears the name of a source is the nearest', async () => {
+test('the nearest test of a source file has its name, or else is the closest one', async () => {
   const nearest = await NearestTests.read()
   assert.deepEqual(nearest.of('net/host-port.ts', 1), ['net/host-port.test.ts'])
   assert.equal(nearest.of('kube/discovery.ts', 1)[0], 'kube/served-resources.test.ts')

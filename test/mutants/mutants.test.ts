@@ -10,7 +10,7 @@ import { SourceCopy } from './source-copy.ts'
 
 const limitMs = 120_000
 
-test('the text that each mutant replaces is in its file once, and its tests are there', async () => {
+test('the text that each mutant replaces occurs once in its file, and its test files exist', async () => {
   for (const [name, mutant] of await testedMutants()) {
     assert.notEqual(mutant.text, mutant.instead, name)
     await mutated(mutant)
@@ -19,7 +19,7 @@ test('the text that each mutant replaces is in its file once, and its tests are 
   }
 })
 
-test('each mutant compiles, but for what it leaves unused: otherwise every test would seem to notice it', async (t) => {
+test('each mutant compiles, apart from unused names: otherwise every test would seem to notice it', async (t) => {
   const compiler = new Compiler()
   t.after(() => compiler.close())
   const faults: string[] = []
@@ -38,7 +38,7 @@ test('each mutant compiles, but for what it leaves unused: otherwise every test 
   assert.equal(compiler.faultsIn(new Map([['net/address.ts', 'export const one: string = 1']])).length, 1)
 })
 
-test('a mistake is noticed, a change without a meaning is not, and neither is left behind', async (t) => {
+test('the tests notice a mistake but not a change without effect, and the copy is restored after each', async (t) => {
   const copy = await SourceCopy.make()
   t.after(() => copy.remove())
   const of = (text: string, instead: string): TestedMutant => ({

@@ -59,7 +59,7 @@ async function setUp(names?: readonly string[], mayWrite?: Promise<void>) {
   })
 }
 
-test('all that are missing are created at once, nothing else is written, and then nothing is asked', async () => {
+test('the controller creates all missing namespaces at once, logs each, and creates nothing later', async () => {
   const { run, time, found, created, said, settled, end } = await setUp()
   const missing = ['kube-system', 'kube-public', 'kube-node-lease']
   await run(100)
@@ -75,7 +75,7 @@ test('all that are missing are created at once, nothing else is written, and the
   await end()
 })
 
-test('until it may write it only reads, and then it creates what is missing without another read', async () => {
+test('the controller creates nothing until it may write, then at once creates the namespaces that are still missing', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const { run, time, api, created, settled, end } = await setUp(undefined, promise)
   await run(60_000)
@@ -88,7 +88,7 @@ test('until it may write it only reads, and then it creates what is missing with
   await end()
 })
 
-test('one that ends before it may write never writes', async () => {
+test('a controller that stops before it may write never creates a namespace', async () => {
   const { promise, resolve } = Promise.withResolvers<void>()
   const { run, time, created, end } = await setUp(undefined, promise)
   await run(100)
@@ -99,7 +99,7 @@ test('one that ends before it may write never writes', async () => {
   assert.deepEqual(created(), [])
 })
 
-test('one that is deleted is created again at once; another that is deleted asks for nothing', async () => {
+test('a deleted system namespace is created again at once; the deletion of any other namespace has no effect', async () => {
   const { run, time, api, found, created, told, end } = await setUp(['kept', 'default'])
   await api.create(namespaces, { metadata: { name: 'other' } })
   await run(100)
@@ -114,7 +114,7 @@ test('one that is deleted is created again at once; another that is deleted asks
   await end()
 })
 
-test('one that another was faster to create is no failure, and is found by a new list: it is not tried for ever', async () => {
+test('a namespace that another client creates first is no failure, and its create is not retried forever', async () => {
   let early = true
   const late = await setUp(['kept'])
   late.refusal = () => (early ? new KubeError('ServerError', 'fails') : undefined)
@@ -135,7 +135,7 @@ test('one that another was faster to create is no failure, and is found by a new
   await late.end()
 })
 
-test('one that is refused keeps none of the others waiting; it is tried until it is accepted, and settles only then', async () => {
+test('a refused create does not delay the others; it is retried until accepted, and the controller settles only then', async () => {
   const world = await setUp(['a', 'b', 'c'])
   world.refusal = (name) => (name === 'a' ? new KubeError('Forbidden', 'no') : undefined)
   await world.run(60_000)
@@ -155,7 +155,7 @@ test('one that is refused keeps none of the others waiting; it is tried until it
   await world.end()
 })
 
-test('one that fails is tried again only when the creates of the others have ended', async () => {
+test('a failed create is retried only after the creates of the other namespaces have ended', async () => {
   const world = await setUp(['a', 'b'])
   const answer = Promise.withResolvers<undefined>()
   world.refusal = (name) => (name === 'a' ? new KubeError('ServerError', 'fails') : answer.promise)
@@ -168,7 +168,7 @@ test('one that fails is tried again only when the creates of the others have end
   await world.end()
 })
 
-test('an end in the middle of a create is not reported, and ends the run', async () => {
+test('a failure caused by a stop during a create is not reported, and the run ends', async () => {
   const world = await setUp(['a'])
   world.refusal = () => {
     void world.end()

@@ -24,14 +24,14 @@ const anyAddress = fc.oneof(
   ipv6Value.map((value) => addressOf(6, value)),
 )
 
-test('reading what was written gives the same address', () => {
+test('a formatted address parses to the same address', () => {
   fc.assert(
     fc.property(anyAddress, (address) => assert.deepEqual(parseAddress(address.text), address)),
     { numRuns: 20_000 },
   )
 })
 
-test('an IPv6 address is written as the URL standard does, whichever way it was spelled', () => {
+test('an IPv6 address in long upper-case form is formatted as the URL standard requires', () => {
   fc.assert(
     fc.property(ipv6Value, (value) => {
       const groups = Array.from({ length: 8 }, (_, i) => Number((value >> BigInt(112 - 16 * i)) & 0xffffn))
@@ -61,7 +61,7 @@ for (const [text, canonical] of [
   ['1:2:3:4:5:6:7.8.9.10', '1:2:3:4:5:6:708:90a'],
   ['::ffff:0:0:1', '::ffff:0:0:1'],
 ] as const) {
-  test(`${text} is the address ${canonical}`, () => assert.equal(parseAddress(text).text, canonical))
+  test(`${text} parses to ${canonical}`, () => assert.equal(parseAddress(text).text, canonical))
 }
 
 for (const [text, fault] of [
@@ -114,7 +114,7 @@ for (const [text, fault] of [
   })
 }
 
-test('a value that its family cannot hold is refused', () => {
+test('a value out of range for its family is refused', () => {
   for (const family of [4, 6] as const) {
     assert.throws(() => addressOf(family, 1n << BigInt(bitsOf(family))), RangeError)
     assert.throws(() => addressOf(family, -1n), RangeError)
@@ -131,7 +131,7 @@ for (const [is, inside, outside] of [
   [isUnspecified, ['0.0.0.0', '::'], ['0.0.0.1', '::1']],
   [isMulticast, ['224.0.0.0', '239.255.255.255', 'ff00::', 'ffff::'], ['223.255.255.255', '240.0.0.0', 'fe00::']],
 ] as const) {
-  test(`${is.name} holds for its whole range and nothing beside it`, () => {
+  test(`${is.name} holds at the bounds of its ranges and not beside them`, () => {
     for (const text of inside) assert.equal(is(parseAddress(text)), true, text)
     for (const text of outside) assert.equal(is(parseAddress(text)), false, text)
   })

@@ -15,7 +15,7 @@ function bitmapOf(size: number, numbers: readonly number[]): Bitmap {
   return bitmap
 }
 
-test('differences, intersections and unions are those of sets, and leave what they are made of alone', () => {
+test('minus, and, or return the set difference, intersection and union, and do not change their operands', () => {
   fc.assert(
     fc.property(pairs, ({ size, a, b }) => {
       const [one, other] = [bitmapOf(size, a), bitmapOf(size, b)]

@@ -31,7 +31,7 @@ const sets = fc.integer({ min: 1, max: 300 }).chain((size) =>
   }),
 )
 
-test('it is a set of numbers, whatever is added and deleted', () => {
+test('a bitmap behaves like a set of numbers under any sequence of adds and deletes', () => {
   fc.assert(
     fc.property(sets, ({ size, steps }) => {
       const bitmap = new Bitmap(size)
@@ -50,7 +50,7 @@ test('it is a set of numbers, whatever is added and deleted', () => {
   )
 })
 
-test("its bytes are Go's, and are read as what they were written of, zero bytes in front or not", () => {
+test("the bytes equal those of Go's big.Int and read back to the same numbers, with or without leading zero bytes", () => {
   fc.assert(
     fc.property(sets, fc.nat(3), ({ size, numbers }, zeros) => {
       const bytes = bitmapOf(size, numbers).toBytes()
@@ -63,7 +63,7 @@ test("its bytes are Go's, and are read as what they were written of, zero bytes 
   )
 })
 
-test('bytes are read exactly when every number in them is below the size', () => {
+test('bytes are accepted exactly if every number in them is below the size', () => {
   fc.assert(
     fc.property(fc.nat(80), fc.uint8Array({ maxLength: 10 }), (size, bytes) => {
       const value = BigInt(`0x0${Buffer.from(bytes).toString('hex')}`)
@@ -75,7 +75,7 @@ test('bytes are read exactly when every number in them is below the size', () =>
   )
 })
 
-test('two with the same numbers have the same bytes, in whatever order they were added', () => {
+test('two bitmaps have the same bytes exactly if they have the same numbers, in whatever order these were added', () => {
   fc.assert(
     fc.property(sets, ({ size, numbers, others }) => {
       const bytes = Buffer.from(bitmapOf(size, numbers).toBytes())
@@ -87,14 +87,14 @@ test('two with the same numbers have the same bytes, in whatever order they were
   )
 })
 
-test('what it was read from may be changed afterwards', () => {
+test('later changes of the input bytes do not change the bitmap', () => {
   const bytes = Buffer.of(1, 0)
   const bitmap = Bitmap.fromBytes(16, bytes)
   bytes.fill(0xff)
   assert.deepEqual(bitmap && [...bitmap], [8])
 })
 
-test('a number that it cannot hold is refused, and never taken for another', () => {
+test('add refuses a number out of range; has and delete return false for it', () => {
   const bitmap = bitmapOf(10, [0, 1, 9])
   for (const number of [-1, 10, 16, 1.5, 2 ** 32, 2 ** 32 + 1, -(2 ** 32), Number.NaN, Number.POSITIVE_INFINITY]) {
     assert.throws(() => bitmap.add(number), {
@@ -107,7 +107,7 @@ test('a number that it cannot hold is refused, and never taken for another', () 
   assert.deepEqual([...bitmap], [0, 1, 9])
 })
 
-test('the largest range that kube-apiserver takes can be filled', () => {
+test('a bitmap of the largest range of kube-apiserver can be filled', () => {
   const size = 2 ** 20
   const bitmap = new Bitmap(size)
   for (let number = size - 1; number >= 0; number--) bitmap.add(number)

@@ -27,7 +27,7 @@ const cidr: fc.Arbitrary<Cidr> = family.chain((of) =>
   fc.tuple(addressOfFamily(of), fc.nat(bitsOf(of))).map(([address, prefix]) => cidrOf(address, prefix)),
 )
 
-test('reading what was written gives the same range', () => {
+test('a formatted range parses to the same range', () => {
   fc.assert(
     fc.property(cidr, (range) => assert.deepEqual(parseCidr(range.text), range)),
     { numRuns: 10_000 },
@@ -49,7 +49,7 @@ test('a range contains the addresses that share its prefix and no others', () =>
   )
 })
 
-test('the address at an index is in the range, at that index', () => {
+test('addressAt returns the address in the range that has the given index', () => {
   fc.assert(
     fc.property(
       cidr.chain((range) => fc.tuple(fc.constant(range), fc.bigInt({ min: 0n, max: range.size - 1n }))),
@@ -63,7 +63,7 @@ test('the address at an index is in the range, at that index', () => {
   )
 })
 
-test('no index outside a range has an address', () => {
+test('addressAt refuses an index outside the range', () => {
   fc.assert(
     fc.property(cidr, (range) => {
       assert.throws(() => addressAt(range, range.size), RangeError)
@@ -85,7 +85,7 @@ for (const [text, canonical] of [
   ['::/0', '::/0'],
   ['2001:db8::1/128', '2001:db8::1/128'],
 ] as const) {
-  test(`${text} is the range ${canonical}`, () => assert.equal(parseCidr(text).text, canonical))
+  test(`${text} parses to ${canonical}`, () => assert.equal(parseCidr(text).text, canonical))
 }
 
 for (const [text, message] of [
@@ -97,7 +97,7 @@ for (const [text, message] of [
   ['10.0.0.0/33', '"10.0.0.0/33" is not a CIDR: the prefix length of an IPv4 range is 0 to 32'],
   ['::/129', '"::/129" is not a CIDR: the prefix length of an IPv6 range is 0 to 128'],
 ] as const) {
-  test(`${JSON.stringify(text)} is refused with its fault and its mend`, () => {
+  test(`${JSON.stringify(text)} is refused with a message that explains the mistake`, () => {
     assert.throws(
       () => parseCidr(text),
       (error: Error) => error instanceof AddressError && error.message === message,
@@ -128,7 +128,7 @@ for (const text of [
   })
 }
 
-test('a range without an address or without a prefix length is told so', () => {
+test('a missing prefix length is reported as missing; a missing address is not', () => {
   assert.throws(() => parseCidr('10.0.0.0'), /a prefix length such as \/24 is missing$/)
   assert.throws(
     () => parseCidr('/24'),
@@ -136,7 +136,7 @@ test('a range without an address or without a prefix length is told so', () => {
   )
 })
 
-test('a prefix length that the family does not have is refused', () => {
+test('a prefix length that is invalid for IPv4 is refused', () => {
   for (const prefix of [-1, 33, 1.5, Number.NaN]) {
     assert.throws(() => cidrOf(parseAddress('10.0.0.0'), prefix), RangeError)
   }
@@ -153,7 +153,7 @@ for (const [text, usable, serviceIp] of [
   ['fd00::/128', 0n, undefined],
   ['::/0', 2n ** 128n - 1n, '::1'],
 ] as const) {
-  test(`${text} has ${usable} addresses for Services, ${serviceIp ?? 'none'} the first`, () => {
+  test(`${text} has ${usable} usable addresses; the first is ${serviceIp ?? 'none'}`, () => {
     const range = parseCidr(text)
     assert.equal(usableSize(range), usable)
     if (serviceIp === undefined) assert.throws(() => serviceIpOf(range), /too small/)
@@ -163,7 +163,7 @@ for (const [text, usable, serviceIp] of [
 
 const rangeOf = (text: string) => addressAllocationRange(parseCidr(text))
 
-describe('so many addresses can be given out as by kube-apiserver', () => {
+describe('as many addresses can be allocated as in kube-apiserver', () => {
   // `RangeSize` of k8s.io/utils, less the network address and, with IPv4, the broadcast address.
   const sizes: Readonly<Record<string, number>> = {
     '192.168.1.0/24': 254,
@@ -182,14 +182,14 @@ describe('so many addresses can be given out as by kube-apiserver', () => {
     'fd00::/128': 0,
   }
   for (const [text, size] of Object.entries(sizes)) {
-    test(`${size} of ${text}`, () => {
+    test(`${text} has ${size}`, () => {
       const range = rangeOf(text)
       assert.deepEqual([range.text, range.size], [text, size])
     })
   }
 })
 
-describe('the first and the last address that can be given out, and their neighbours that cannot', () => {
+describe('the first and the last address that can be allocated, and their neighbours that cannot', () => {
   const cases: readonly (readonly [string, string, string, readonly string[]])[] = [
     [
       '192.168.1.0/24',
@@ -214,11 +214,11 @@ describe('the first and the last address that can be given out, and their neighb
   }
 })
 
-test('an address of the other family with the same number is none of the range', () => {
+test('an address of the other family with the same numeric value is not in the range', () => {
   assert.equal(rangeOf('10.96.0.0/16').offsetOf(addressOf(6, parseAddress('10.96.0.1').value)), undefined)
 })
 
-test('a range has no address when it is too small for one', () => {
+test('a range that is too small has no address to allocate', () => {
   for (const text of ['192.168.0.0/31', '192.168.0.1/32', 'fd00::/128']) {
     const cidr = parseCidr(text)
     for (let index = 0n; index < cidr.size; index++) {
@@ -227,7 +227,7 @@ test('a range has no address when it is too small for one', () => {
   }
 })
 
-test('an IPv4 range of which kube-apiserver keeps no bitmap is refused', () => {
+test('an IPv4 range that is too large for a bitmap of kube-apiserver is refused', () => {
   assert.throws(() => rangeOf('10.0.0.0/11'), {
     name: 'RangeError',
     message: '10.0.0.0/11 is too large for a bitmap: at most /12 of IPv4',
@@ -242,7 +242,7 @@ const anyRange = fc
       .map(([value, hostBits]) => cidrOf(addressOf(family, value), bitsOf(family) - hostBits)),
   )
 
-test('the address with a number has that number', () => {
+test('the address at an offset is the network address plus the offset plus one', () => {
   fc.assert(
     fc.property(anyRange, fc.nat(), (cidr, any) => {
       const range = addressAllocationRange(cidr)
@@ -255,7 +255,7 @@ test('the address with a number has that number', () => {
   )
 })
 
-test('every port of a range has a number, and no other', () => {
+test('each port of a port range has an offset, and a number outside it has none', () => {
   const range = portAllocationRange(parsePortRange('30000-32767'))
   assert.deepEqual([range.text, range.size], ['30000-32767', 2768])
   assert.deepEqual([30_000, 30_001, 32_767].map(range.offsetOf), [0, 1, 2767])
@@ -263,7 +263,7 @@ test('every port of a range has a number, and no other', () => {
   for (const port of [0, 29_999, 32_768, 30_000.5, Number.NaN]) assert.equal(range.offsetOf(port), undefined, `${port}`)
 })
 
-test('the text of a range of ports is what kube-apiserver stores, however it was written', () => {
+test('the text of a port range is the form that kube-apiserver stores, whatever form was given', () => {
   for (const text of ['30000+99', '30000-30099']) {
     assert.equal(portAllocationRange(parsePortRange(text)).text, '30000-30099')
   }

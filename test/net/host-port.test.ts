@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { AddressError } from '../../src/net/address.ts'
 import { formatHostPort, parseHostPort, parsePortRange, portRangeContains } from '../../src/net/host-port.ts'
 
-test('an address, an address in brackets and a name are read, and written back', () => {
+test('an IPv4 address, a bracketed IPv6 address and a host name with a port parse, and format to the same text', () => {
   const accepted: Readonly<Record<string, { host: string; port: number }>> = {
     '127.0.0.1:10269': { host: '127.0.0.1', port: 10_269 },
     '0.0.0.0:0': { host: '0.0.0.0', port: 0 },
@@ -18,7 +18,7 @@ test('an address, an address in brackets and a name are read, and written back',
   }
 })
 
-test('anything else is refused with its reason', () => {
+test('an invalid host or port is refused with the reason', () => {
   const refused: Readonly<Record<string, RegExp>> = {
     '': /is not HOST:PORT, such as/,
     '10269': /is not HOST:PORT, such as/,
@@ -57,7 +57,7 @@ for (const [text, first, last] of [
   ['80+0', 80, 80],
   ['1-65535', 1, 65_535],
 ] as const) {
-  test(`${text} is the ports from ${first} to ${last}`, () => {
+  test(`${text} parses to the ports from ${first} to ${last}`, () => {
     const range = parsePortRange(text)
     assert.deepEqual(range, { first, last, size: last - first + 1, text: `${first}-${last}` })
     for (const [port, inside] of [
@@ -92,7 +92,7 @@ for (const text of [
   '10:20',
   '999999999999-9999999999999',
 ]) {
-  test(`${JSON.stringify(text)} is refused as a port range, in one line that names it`, () => {
+  test(`${JSON.stringify(text)} is refused as a port range, with a message that begins with it`, () => {
     assert.throws(
       () => parsePortRange(text),
       (error: Error) => error instanceof AddressError && error.message.startsWith(JSON.stringify(text)),

@@ -27,11 +27,11 @@ const ipv6 = fc
   )
   .filter(({ value }) => value >> 32n !== 0xffffn)
 
-test('every address in its canonical form is read as what it is', () => {
+test('an address in canonical form is read and formats to the same text', () => {
   fc.assert(fc.property(fc.oneof(ipv4, ipv6), ({ text }) => assert.equal(read(text), text)))
 })
 
-test('whatever a strict parser reads is read alike, and of other texts only those that are named here', () => {
+test('texts that the strict parser accepts are read alike; beyond them only leading zeros and mapped IPv4 are accepted', () => {
   const piece = fc.constantFrom(
     '::',
     ':',
@@ -95,7 +95,7 @@ for (const [text, expected] of Object.entries(sloppy)) {
   test(`${JSON.stringify(text)} is ${expected ?? 'no address'}`, () => assert.equal(read(text), expected))
 }
 
-test('an IPv4 address is in the last two groups, after ::ffff, however it is written', () => {
+test('an IPv4 address fills the last two groups, after ::ffff, also if it is written as a mapped address', () => {
   for (const text of ['10.1.2.3', '::ffff:10.1.2.3']) {
     const groups = new Uint16Array(8).fill(0xabcd)
     assert.equal(readAddress(text, groups), 4)

@@ -47,7 +47,7 @@ async function start(t: TestContext) {
   return { owner, proxy, client, asked, watches, emit }
 }
 
-test('what a request is for is read from its path', () => {
+test('the resource and verb of a request are derived from its method and path', () => {
   const cases = [
     ['GET', '/readyz?verbose=true', 'readyz get'],
     ['GET', '/apis', 'apis get'],
@@ -66,13 +66,13 @@ test('what a request is for is read from its path', () => {
   }
 })
 
-test('without a fault a request, its credentials and the answer go through', async (t) => {
+test('without a fault the proxy forwards a request, its credentials and the answer', async (t) => {
   const { client, asked } = await start(t)
   assert.deepEqual(await client.send('GET', leases), { status: 200, body: { from: 'server' } })
   assert.deepEqual(asked, ['GET Bearer secret'])
 })
 
-test('an answer in the place of the server concerns the resource, verb and number of requests that the rule names', async (t) => {
+test('a fault that answers for the server affects only the resource, verb and number of requests of its rule', async (t) => {
   const { client, proxy, asked } = await start(t)
   const fault = { type: 'answer', status: 429, retryAfterSeconds: 6 } as const
   const placed = proxy.place({ fault, resources: ['leases'], verbs: ['create'], times: 1 })
@@ -88,7 +88,7 @@ test('an answer in the place of the server concerns the resource, verb and numbe
   assert.match(String(body), /^\[\+\]ping ok\n\[-\]etcd failed/)
 })
 
-test('a request that hangs does not reach the server, and one whose answer is lost does', async (t) => {
+test('a hanging request does not reach the server; a request whose answer is lost does', async (t) => {
   const { client, proxy, asked } = await start(t)
   const hang = proxy.place({ fault: { type: 'hang' } })
   await assert.rejects(client.send('GET', leases, { timeoutMs: 200 }), /timeout/)
@@ -104,7 +104,7 @@ test('a request that hangs does not reach the server, and one whose answer is lo
   }
 })
 
-test('one event of a watch is lost, not its bookmarks; and a watch is cut', async (t) => {
+test('a lost-event fault drops one event but no bookmark; a cut-watches fault ends a watch of its resource', async (t) => {
   const { client, proxy, watches, emit } = await start(t)
   const seen: string[] = []
   const onEvent = ({ type, object }: SeenEvent<{ number: number }>): void => void seen.push(`${type} ${object.number}`)
@@ -124,7 +124,7 @@ test('one event of a watch is lost, not its bookmarks; and a watch is cut', asyn
   await cut
 })
 
-test('a proxy that refuses connections takes them again', async (t) => {
+test('a proxy that refused connections accepts them again', async (t) => {
   const { client, proxy } = await start(t)
   await client.send('GET', leases)
   await proxy.refuse()

@@ -10,7 +10,7 @@ function version(key: string, atMs: number, listed: string | undefined): StoredV
   return { key, revision: atMs, atMs, value: listed === undefined ? undefined : Buffer.from(listed) }
 }
 
-test('a master that is missing in any version is found, with how long it was, and so is an empty list', () => {
+test('the judge reports a master missing in any version, for how long, and an empty list', () => {
   const versions = [
     version(endpoints, 1, 'before what is judged'),
     version(endpoints, 1_000, '192.0.2.1 192.0.2.2'),
@@ -28,7 +28,7 @@ test('a master that is missing in any version is found, with how long it was, an
   assert.equal(explain(judgeVersions(versions.slice(0, 3), 1, addresses)), '')
 })
 
-test('a master that is dead may be missing; the list may not be empty', () => {
+test('a dead master may be missing, but the list may not be empty', () => {
   const versions = [version(endpoints, 1_000, '192.0.2.2'), version(endpoints, 2_000, '')]
   const dies = (address: string, atMs: number): boolean => address === '192.0.2.2' && atMs < 1_500
   assert.equal(explain(judgeVersions(versions, 0, addresses, dies)), 'Endpoints empty (revision 2000)')

@@ -8,7 +8,7 @@ import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP', 'SIGKILL'] as const) {
-  test(`what was started ends with its starter by ${signal}, and of a directory with blanks nothing else is removed`, async (t) => {
+  test(`when ${signal} ends a process, its child ends and only its directory is removed, even if the path has blanks`, async (t) => {
     const root = await tempDir(t)
     // Its first word is a pattern that matches the others.
     const others = ['of-a', 'of-[a-z]']

@@ -9,7 +9,7 @@ import {
 import { EndpointsSchema } from '../../src/protobuf/gen/k8s.io/api/core/v1/generated_pb.ts'
 import { UnknownSchema } from '../../src/protobuf/gen/k8s.io/apimachinery/pkg/runtime/generated_pb.ts'
 
-test('the bytes are the ones that Kubernetes stores', () => {
+test('Endpoints in an Unknown envelope encode to the expected bytes', () => {
   const unknown = create(UnknownSchema, {
     typeMeta: { apiVersion: 'v1', kind: 'Endpoints' },
     raw: toBinary(EndpointsSchema, create(EndpointsSchema, { subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] })),
@@ -36,7 +36,7 @@ test('a field that the vendored definition does not have survives a round trip',
   assert.deepEqual(toBinary(EndpointsSchema, fromBinary(EndpointsSchema, bytes)), bytes)
 })
 
-test('64-bit numbers of etcd keep every digit', () => {
+test('64-bit numbers of etcd survive a round trip with every digit', () => {
   const revision = 2n ** 62n + 1n
   const compare = {
     result: Compare_CompareResult.EQUAL,

@@ -8,7 +8,7 @@ import { enveloped, message, type Part } from './message.ts'
 
 // Random objects of every kind, made by Go: test/real/stored-bytes.test.ts.
 
-test('a ConfigMap is read as Go would print it', () => {
+test('a protobuf ConfigMap converts to the JSON that Go writes', () => {
   const metadata: readonly Part[] = [
     [1, 'map'],
     [2, ''],
@@ -53,7 +53,7 @@ test('a ConfigMap is read as Go would print it', () => {
   )
 })
 
-test('what Go leaves out where it is empty is left out, what it points to is not', () => {
+test('empty fields are omitted where Go omits them; empty pointer fields are written', () => {
   // The port has an empty name and no nodePort. The Service has `allocateLoadBalancerNodePorts: false`.
   const targetPort = message([1, 1], [3, 'web'])
   const port = message([1, ''], [3, 80], [4, targetPort], [5, 0])
@@ -65,7 +65,7 @@ test('what Go leaves out where it is empty is left out, what it points to is not
   assert.deepEqual(jsonOfMessage('core/v1.Service', message([2, message([13, 0])])), { spec: {} })
 })
 
-test('times have whole seconds or six digits, and a zero time is none', () => {
+test('a Time has whole seconds, a MicroTime has six digits, and a zero time is omitted', () => {
   const seconds = Date.parse('2026-11-21T03:00:00Z') / 1000
   const spec = message(
     [
@@ -100,12 +100,12 @@ test('DeleteOptions are read for every API group', () => {
   }
 })
 
-test('of a kind that is not known only the envelope is read', () => {
+test('of an unknown kind only the envelope is read', () => {
   const body = enveloped('apps/v1', 'Deployment', message([1, [[1, 'web']]]))
   assert.deepEqual(jsonOfProtobuf(body), { apiVersion: 'apps/v1', kind: 'Deployment' })
 })
 
-describe('what is no protobuf of the kind is refused', () => {
+describe('bytes that are not protobuf of the kind are refused', () => {
   const cases: readonly (readonly [string, Buffer, RegExp])[] = [
     [
       'JSON',
@@ -139,12 +139,12 @@ describe('what is no protobuf of the kind is refused', () => {
     })
   }
 
-  test('managedFields that are no JSON', () => {
+  test('managedFields that are not JSON', () => {
     const entry = message([17, [[7, [[1, Buffer.from('{')]]]]])
     assert.throws(() => jsonOfMessage('meta/v1.ObjectMeta', entry), /contains invalid JSON/)
   })
 
-  test('whatever the bytes are, nothing but a ProtobufError is thrown', () => {
+  test('random bytes cause no error other than a ProtobufError', () => {
     const kinds = fc.constantFrom(...Object.keys(kindMessages))
     fc.assert(
       fc.property(kinds, fc.uint8Array({ maxLength: 60 }), (key, raw) => {
@@ -160,7 +160,7 @@ describe('what is no protobuf of the kind is refused', () => {
   })
 })
 
-test('every message that a field names is described', () => {
+test('every message type that a field refers to is described', () => {
   const named = Object.values(messageFields).flatMap((fields) => fields.match(/[a-z]+\/v1\.\w+/g) ?? [])
   assert.deepEqual(
     [...new Set([...named, ...Object.values(kindMessages)])].filter((name) => !messageFields[name]),
@@ -168,7 +168,7 @@ test('every message that a field names is described', () => {
   )
 })
 
-test('the fields that Go’s type of a kind does not have are found, also in lists and in what is inline', () => {
+test('fields that the Go type of a kind lacks are found, also in lists and in inlined structs', () => {
   const pod = {
     apiVersion: 'v1',
     kind: 'Pod',
@@ -193,7 +193,7 @@ test('the fields that Go’s type of a kind does not have are found, also in lis
   assert.deepEqual(decodedByGoType('example.com/v1', 'Widget', pod), { known: pod, unknown: [] })
 })
 
-test('a value that Go’s type of a kind cannot hold is refused, and null in a list is empty', () => {
+test('a value that the Go type of a kind cannot hold is refused; null in a list becomes an empty value', () => {
   const wrong: readonly (readonly [object, string])[] = [
     [{ status: { containerStatuses: 'x' } }, 'string into field status.containerStatuses of type list'],
     [{ status: { conditions: [1] } }, 'number into field status.conditions[0] of type object'],

@@ -25,11 +25,11 @@ function read(value: Uint8Array): ProtobufMasterLease {
   return lease as ProtobufMasterLease
 }
 
-test('a new lease is what kube-apiserver writes, byte for byte', () => {
+test('a new lease has the bytes that kube-apiserver writes', () => {
   assert.equal(hex(encodeMasterLease('192.0.2.7')), written)
 })
 
-test("kube-apiserver's lease is read and renewed as it would do it itself", () => {
+test('a lease of kube-apiserver is read, and its renewal changes only the generation', () => {
   const lease = read(Buffer.from(written, 'hex'))
   assert.equal(lease.address, '192.0.2.7')
   assert.equal(lease.generation, 1n)
@@ -37,24 +37,24 @@ test("kube-apiserver's lease is read and renewed as it would do it itself", () =
   assert.equal(hex(encodeMasterLease('192.0.2.7', lease)), written.replace('3801', '3802'))
 })
 
-test('a renewal names this address alone, whatever was there', () => {
+test('a renewed lease has a single subset and the given address, whatever the lease had before', () => {
   const before = value({ subsets: [{ addresses: [{ ip: '192.0.2.8' }, { ip: '192.0.2.7' }] }, {}] })
   const renewed = read(encodeMasterLease('192.0.2.7', read(before)))
   assert.equal(renewed.address, '192.0.2.7')
   assert.equal(renewed.stored.object.subsets.length, 1)
 })
 
-test('a generation beyond the largest one goes on as in Go', () => {
+test('the generation overflows as in Go', () => {
   const before = value({ metadata: { generation: 2n ** 63n - 1n } })
   assert.equal(read(encodeMasterLease('192.0.2.7', read(before))).generation, -(2n ** 63n))
 })
 
-test('a lease without addresses is read as one', () => {
+test('a lease without subsets or without addresses is read as a lease without an address', () => {
   assert.equal(read(value({})).address, undefined)
   assert.equal(read(value({ subsets: [{}] })).address, undefined)
 })
 
-test('what nobody here knows survives a renewal, on every level', () => {
+test('unknown fields survive a renewal on every level', () => {
   const unknown = (name: string) => [{ no: 1000, wireType: 2 as const, data: Buffer.from(`\x07${name.padEnd(7)}`) }]
   const object = create(EndpointsSchema)
   object.$unknown = unknown('object')
@@ -77,7 +77,7 @@ test('what nobody here knows survives a renewal, on every level', () => {
   }
 })
 
-test('reading does not change what was read, and neither does a renewal', () => {
+test('neither reading nor renewing modifies the lease that was read', () => {
   const bytes = Buffer.from(written, 'hex')
   const lease = read(bytes)
   const first = hex(encodeMasterLease('192.0.2.9', lease))
@@ -86,18 +86,18 @@ test('reading does not change what was read, and neither does a renewal', () => 
   assert.equal(hex(bytes), written)
 })
 
-describe('not every value is a lease', () => {
-  test('JSON counts by its key', () => {
+describe('values that are not protobuf leases', () => {
+  test('JSON is recognised', () => {
     const json = '{"kind":"Endpoints","apiVersion":"v1","subsets":[{"addresses":[{"ip":"192.0.2.1"}]}]}'
     assert.deepEqual(decodeMasterLease(Buffer.from(json)), { type: 'json' })
   })
-  test('anything else is unreadable', () => {
+  test('any other value is unreadable', () => {
     const reason = 'is neither protobuf nor JSON'
     assert.deepEqual(decodeMasterLease(Buffer.from('192.0.2.1')), { type: 'unreadable', reason, address: undefined })
   })
 })
 
-test('the address is read from a value that would not come out again as it is', () => {
+test('the address is read even from a value that cannot be encoded to the same bytes', () => {
   assert.deepEqual(decodeMasterLease(withOddField('192.0.2.7')), {
     type: 'unreadable',
     reason: 'is protobuf, but not a valid Kubernetes object',

@@ -10,11 +10,11 @@ function hex(value: Uint8Array): string {
   return Buffer.from(value).toString('hex')
 }
 
-test('a new range is what kube-apiserver writes, byte for byte', () => {
+test('a new range has the bytes that kube-apiserver writes', () => {
   assert.equal(hex(encodeRangeAllocation({ range: '30000-32767', data: Buffer.of(0x80) })), written)
 })
 
-test("kube-apiserver's range is read, and written with other numbers taken", () => {
+test('a range of kube-apiserver is read, and a write with another bitmap changes only the bitmap', () => {
   const stored = decodeRangeAllocation(Buffer.from(written, 'hex'))
   assert.equal(stored.type, 'protobuf')
   if (stored.type !== 'protobuf') return
@@ -25,7 +25,7 @@ test("kube-apiserver's range is read, and written with other numbers taken", () 
   assert.equal(hex(encodeRangeAllocation(stored, stored)), written)
 })
 
-test('what nobody here knows survives', () => {
+test('unknown fields survive a write', () => {
   const unknown = 'fa3e03010203'
   const stored = decodeRangeAllocation(Buffer.from(written + unknown, 'hex'))
   assert.equal(stored.type, 'protobuf')
@@ -33,7 +33,7 @@ test('what nobody here knows survives', () => {
   assert.equal(hex(encodeRangeAllocation(stored, stored)), written + unknown)
 })
 
-test('a bitmap is read as it was written, also an empty one', () => {
+test('a bitmap, also an empty one, is read as it was written', () => {
   for (const data of [Buffer.of(), Buffer.of(1, 2, 3)]) {
     const stored = decodeRangeAllocation(encodeRangeAllocation({ range: '30000-32767', data }))
     assert.equal(stored.type, 'protobuf')
@@ -41,17 +41,17 @@ test('a bitmap is read as it was written, also an empty one', () => {
   }
 })
 
-describe('JSON is read', () => {
+describe('a JSON value', () => {
   const json = (fields: object): Buffer =>
     Buffer.from(JSON.stringify({ kind: 'RangeAllocation', apiVersion: 'v1', ...fields }))
-  test('with its bitmap', () => {
+  test('is read with its bitmap', () => {
     assert.deepEqual(decodeRangeAllocation(json({ range: '10.96.0.0/24', data: 'gAE=' })), {
       type: 'json',
       range: '10.96.0.0/24',
       data: Buffer.of(0x80, 1),
     })
   })
-  test('without one, as Go writes it', () => {
+  test('is read without a bitmap, which Go writes as null', () => {
     const data = Buffer.of()
     assert.deepEqual(decodeRangeAllocation(json({ range: 'x', data: null })), { type: 'json', range: 'x', data })
   })
@@ -62,7 +62,7 @@ describe('JSON is read', () => {
     { range: 'x', data: '?' },
     { range: 'x', data: 'gA' },
   ]) {
-    test(`but not ${JSON.stringify(fields)}`, () => {
+    test(`with the fields ${JSON.stringify(fields)} is unreadable`, () => {
       const reason = 'is JSON without a valid range and data'
       assert.deepEqual(decodeRangeAllocation(json(fields)), { type: 'unreadable', reason })
     })

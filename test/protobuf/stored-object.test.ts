@@ -31,7 +31,7 @@ const sample = encodeStored(
   asGoWrites(EndpointsSchema, create(EndpointsSchema, { subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] })),
 )
 
-describe('what was read is written back byte for byte', () => {
+describe('a decoded value encodes to the same bytes', () => {
   const readsBack = <Desc extends DescMessage>(kind: StoredKind<Desc>, objects: fc.Arbitrary<Message>): void => {
     const property = fc.property(objects, fc.boolean(), (object, whole) => {
       const message = object as Parameters<typeof encodeStored<Desc>>[1]
@@ -46,7 +46,7 @@ describe('what was read is written back byte for byte', () => {
   test('Endpoints', () => readsBack(endpoints, randomEndpoints))
   test('RangeAllocation', () => readsBack(rangeAllocation, randomRangeAllocations))
 
-  test('what nobody here knows, in the object and around it', () => {
+  test('unknown fields in the object and in its envelope', () => {
     const unknown = [0xfa, 0x3e, 3, 1, 2, 3]
     const raw = [...toBinary(EndpointsSchema, create(EndpointsSchema, { subsets: [{}] })), ...unknown]
     const value = Buffer.concat([envelope(Uint8Array.from(raw)), Buffer.from(unknown)])
@@ -58,7 +58,7 @@ describe('what was read is written back byte for byte', () => {
   })
 })
 
-describe('what cannot be read says why', () => {
+describe('an unreadable value yields the reason', () => {
   const values: readonly (readonly [string, Uint8Array, string])[] = [
     ['nothing', new Uint8Array(), 'is empty'],
     ['the magic alone', Buffer.from('k8s\0'), 'holds "" "", not v1 Endpoints'],
@@ -94,18 +94,18 @@ describe('what cannot be read says why', () => {
   ]
   for (const [name, value, reason] of values) test(name, () => assert.equal(reasonFor(value), reason))
 
-  test('everything that ends before the object does', () => {
+  test('every truncation before the end of the object', () => {
     const endOfObject = sample.lastIndexOf(0x1a) // contentEncoding comes after it
     for (let length = 0; length < endOfObject; length++) assert.ok(reasonFor(sample.subarray(0, length)), `${length}`)
   })
 })
 
-test('JSON is told apart and read', () => {
+test('JSON is recognised and parsed', () => {
   const object = { kind: 'Endpoints', apiVersion: 'v1', subsets: [{ addresses: [{ ip: '192.0.2.1' }] }] }
   assert.deepEqual(decodeStored(endpoints, Buffer.from(`${JSON.stringify(object)}\n`)), { type: 'json', object })
 })
 
-test('10,000 damaged values are each written back as they were, or refused in one line', () => {
+test('10,000 damaged values each encode to the same bytes again, or are refused with a one-line reason', () => {
   const original = fc.oneof(
     randomEndpoints.map((object) => encodeStored(endpoints, object)),
     fc.constant(sample),

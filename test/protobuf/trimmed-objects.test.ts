@@ -66,7 +66,7 @@ function event(type: string, object: Buffer): Buffer {
   return message([1, type], [2, [[1, object]]])
 }
 
-test('a list has the fields that are asked for, as JSON has them', () => {
+test('a list has only the requested fields, in the form of JSON', () => {
   const list = message(
     [
       1,
@@ -85,7 +85,7 @@ test('a list has the fields that are asked for, as JSON has them', () => {
   })
 })
 
-test('an event has the kind of its object; a bookmark has its annotations, an error is a Status', () => {
+test('a watch event has the kind of its object, a bookmark has its annotations, an error is a Status', () => {
   const type = { apiVersion: 'v1', kind: 'Service' }
   const sent = enveloped('v1', 'Service', message(...service))
   assert.deepEqual(reader.event(event('MODIFIED', sent)), { type: 'MODIFIED', object: { ...type, ...shown } })
@@ -115,7 +115,7 @@ test('an event has the kind of its object; a bookmark has its annotations, an er
   assert.deepEqual(reader.answer(enveloped('v1', 'Status', status)), gone)
 })
 
-test('what is damaged, or no list, is an error and not an object', () => {
+test('truncated lists, except an empty one, and other kinds are refused; damaged bytes cause only ProtobufErrors', () => {
   const answer = (bytes: Uint8Array) => () => reader.answer(bytes)
   assert.throws(answer(Buffer.from('{}')), ProtobufError)
   assert.throws(answer(enveloped('v1', 'Service', message(...service))), /kind "Service", not a list/)
@@ -145,7 +145,7 @@ test('what is damaged, or no list, is an error and not an object', () => {
   )
 })
 
-test('empty values without end are refused before they take memory', () => {
+test('a message with too many empty values is refused', () => {
   const empty = (count: number, item: readonly number[]): Buffer =>
     Buffer.concat(Array.from({ length: count }, () => Buffer.from(item)))
   const manyItems = enveloped('v1', 'ServiceList', empty(100_000, [0x12, 0]))
@@ -156,14 +156,14 @@ test('empty values without end are refused before they take memory', () => {
   }
 })
 
-test('what is read shares no memory with the bytes', () => {
+test('decoded objects share no memory with the input bytes', () => {
   const bytes = enveloped('v1', 'ServiceList', message([2, service]))
   const list = reader.answer(bytes) as { readonly items: readonly object[] }
   bytes.fill(0)
   assert.deepEqual(list.items, [shown])
 })
 
-test('a field that a message does not have, or not in parts, is a mistake of the caller', () => {
+test('a requested field that the message lacks, or that cannot be read whole or in parts, is a TypeError', () => {
   const made = (fields: Parameters<typeof trimmedReader>[1]) => () => trimmedReader('core/v1.Service', fields)
   assert.throws(made({ metadata: { nam: true } }), /^TypeError: meta\/v1.ObjectMeta has no field nam$/)
   assert.throws(made({ metadata: true }), /the field metadata of core\/v1.Service cannot be read whole/)

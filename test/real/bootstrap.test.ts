@@ -15,7 +15,7 @@ import { untilPasses } from '../peers/until.ts'
 const systemNamespaces = ['default', 'kube-node-lease', 'kube-public', 'kube-system']
 const bootstrapBoundMs = 30_000
 
-test('an API server that nobody bootstraps becomes a cluster that kubectl can use', async (t) => {
+test('a master turns an API server without bootstrap hooks into a cluster that kubectl can use', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const kubectl = kubectlFor(owner, server.kubeconfig)
@@ -39,7 +39,7 @@ test('an API server that nobody bootstraps becomes a cluster that kubectl can us
   assert.match(listed.stdout, new RegExp(`endpointslice\\S*/kubernetes +IPv4 +${server.port} +192\\.0\\.2\\.1 `, 'm'))
 })
 
-test('a master that is started before its API server bootstraps it once it answers', async (t) => {
+test('a master that starts before its API server bootstraps it once it answers', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   await server.kill()
@@ -50,14 +50,14 @@ test('a master that is started before its API server bootstraps it once it answe
   await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, bootstrapBoundMs)
 })
 
-test('a server with RBAC is bootstrapped by an administrator', async (t) => {
+test('a master with administrator rights bootstraps a server with RBAC', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare', authorization: 'RBAC' })
   await startMaster(owner, server, { address: '192.0.2.1' })
   await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, bootstrapBoundMs)
 })
 
-test('a dry run logs what it would do to an empty server and does none of it', async (t) => {
+test('a dry run on an empty server logs what it would create and creates nothing', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const master = await startMaster(owner, server, { address: '192.0.2.1', flags: ['--dry-run'] })
@@ -70,7 +70,7 @@ test('a dry run logs what it would do to an empty server and does none of it', a
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
 
-test('two masters started at the same moment on an empty server are both listed and make one Service', async (t) => {
+test('two masters that start together on an empty store are both listed and create one Service', async (t) => {
   const owner = openOwner(t)
   const etcd = await startEtcd(owner)
   const [first, second] = await Promise.all(

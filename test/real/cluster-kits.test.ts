@@ -77,7 +77,7 @@ async function passesItsOwnTest(owner: Owner, kit: string, options: Omit<Machine
   assert.deepEqual(await sidecar.stop(), { code: 0, signal: null })
 }
 
-test("kind's kit passes its own test: kube-apiserver with the flags of its cluster file, on etcd", async (t) => {
+test('the kind kit passes its own verify command on a kube-apiserver with the flags of its cluster file, on etcd', async (t) => {
   const owner = openOwner(t)
   const { kubeadmConfigPatchesJSON6902: patches, nodes } = readKit<KindCluster>('kind/cluster.yaml')
   const flags = patches.map(({ version, patch }) => {
@@ -105,7 +105,7 @@ test("kind's kit passes its own test: kube-apiserver with the flags of its clust
   })
 })
 
-test("k3d's kit passes its own test: kube-apiserver with the flags of its cluster file, on kine", async (t) => {
+test('the k3d kit passes its own verify command on a kube-apiserver with the flags of its cluster file, on kine', async (t) => {
   const owner = openOwner(t)
   const { options, files } = readKit<K3dCluster>('k3d/cluster.yaml')
   const flags = options.k3s.extraArgs.map(({ arg }) => arg.replace('--kube-apiserver-arg=', '--'))

@@ -30,7 +30,7 @@ const scenarios: readonly Scenario[] = [
   ...customResourceScenarios,
 ]
 
-describe('the embedded API server answers as a real kube-apiserver', () => {
+describe('the embedded API server answers like a real kube-apiserver', () => {
   const owner = openOwner({ after })
   let real: ConformanceClient
   let embedded: ConformanceClient

@@ -104,11 +104,11 @@ function certificateUser({ authority }: Apiserver, validForMs: number): Readonly
 
 const expiryOfCertificate = 'apiserver_bootstrap_credentials_expiration_timestamp_seconds{kind="client-certificate"}'
 
-describe('credentials that end, or are not there', () => {
+describe('expired or missing credentials', () => {
   after(() => clusters.close())
 
   for (const store of ['etcd', 'kubernetes'] as const) {
-    test(`a client certificate in the kubeconfig that expires and is renewed late costs no address (${store})`, async (t) => {
+    test(`a master stays listed while its client certificate is expired and renewed late (${store})`, async (t) => {
       const { etcd, server, kubeconfig, rewrite, start } = await setUp(t)
       rewrite(certificateUser(server, HOUR_MS))
       // Without credentials a master cannot renew leases in the API: the next certificate must come before they expire.
@@ -144,7 +144,7 @@ describe('credentials that end, or are not there', () => {
     })
   }
 
-  test('an exec plugin that needs 20 s for each token after the first costs no address', async (t) => {
+  test('a master stays listed although its exec plugin needs 20 s for each token after the first', async (t) => {
     const { etcd, server, directory, rewrite, start } = await setUp(t)
     const script = join(directory, 'plugin.sh')
     writeFileSync(
@@ -176,13 +176,13 @@ describe('credentials that end, or are not there', () => {
   })
 
   // These tests wait most of the time.
-  describe('a sidecar restarts while it gets no credentials', { concurrency: true }, () => {
+  describe('a sidecar restarts without credentials', { concurrency: true }, () => {
     for (const [what, user] of [
       ['its exec plugin fails', { exec: { command: 'sh', args: ['plugin.sh'] } }],
       ['its exec plugin needs 20 s', { exec: { command: 'sh', args: ['slow-plugin.sh'] } }],
       ['its token file is missing', { tokenFile: 'token' }],
     ] as const) {
-      test(`${what}: it keeps the address of its server`, async (t) => {
+      test(`${what}: the address of its server stays listed`, async (t) => {
         const { owner, etcd, server, directory, kubeconfig, rewrite, start } = await setUp(t)
         const token = join(directory, 'token')
         const apiVersion = 'client.authentication.k8s.io/v1'
@@ -211,7 +211,7 @@ describe('credentials that end, or are not there', () => {
     }
   })
 
-  test('a server that answers 401, 403, 404 or 429 to the sidecar alone stays listed, and the log says so once', async (t) => {
+  test('a server that answers readiness probes with 401, 403, 404 or 429 stays listed, with one log line and one Event', async (t) => {
     const { owner, etcd, server, rewrite, start } = await setUp(t)
     rewrite({ token: server.token })
     const readyz = await startFakeReadyz(owner)

@@ -16,7 +16,7 @@ const duties = ['cluster-ip-repair', 'default-service-cidr', 'kubernetes-service
 const dutiesOf = (lines: readonly LogLine[]): readonly unknown[] => lines.map(({ duty }) => duty).sort()
 const complaints = ({ log }: Program): readonly LogLine[] => log.filter(({ level }) => level !== 'info')
 
-test('beside a generic control plane run and verify need no flags: what it does not serve is left out, and taken up when it does', async (t) => {
+test('beside a generic control plane run and verify need no flags: duties without resources wait until they are served', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'generic' })
   const master = await startMaster(owner, server, { address })
@@ -63,7 +63,7 @@ test('beside a generic control plane run and verify need no flags: what it does 
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
 
-test('beside a bare server without --etcd-servers the lack of NodePorts is said with the flag to give', async (t) => {
+test('beside a bare server without --etcd-servers the missing NodePort bitmap is reported with the flag to set', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'bare' })
   const lacking = await startMaster(owner, server, { address })
@@ -102,7 +102,7 @@ test('beside a bare server without --etcd-servers the lack of NodePorts is said 
   assert.deepEqual(equipped.logged(/ServiceRangeMissing/), [])
 })
 
-test('beside a bare 1.32 without --etcd-servers the start ends with the flag to give', async (t) => {
+test('beside a bare 1.32 server without --etcd-servers the program exits with 1 and names the flag to set', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare-1.32' })
   const master = await startMaster(owner, server, { address, flags: ['--repair-startup-timeout=5s'] })

@@ -34,7 +34,7 @@ export function describeDamage(
     })
 
     for (const damage of damages) {
-      test(`${damage.name}: mended each time`, async () => {
+      test(`${damage.name}: repaired each time`, async () => {
         for (let round = 0; round < options.rounds; round++) {
           const nextAt = performance.now() + spacingMs
           const since = history.length
@@ -46,7 +46,7 @@ export function describeDamage(
       })
     }
 
-    test('afterwards everything is right, no slice is left over, and nothing more is written', async () => {
+    test('afterwards all objects are in sync, no slice is left over, and nothing more is written', async () => {
       await sleep(3000)
       assert.deepEqual(problemsOf(await readState(server.api), expected()), [])
       const { length } = history

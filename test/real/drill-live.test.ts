@@ -38,7 +38,7 @@ describe('live drills', () => {
     cluster = await startCluster(owner, { kind: 'bare' })
   })
 
-  test('masters that are killed, told to stop, frozen, cut off and restarted are removed and listed as they should be', async (t) => {
+  test('masters that are killed, terminated, frozen, partitioned or restarted leave and rejoin without a violation', async (t) => {
     const outcome = await drill(
       owner,
       cluster,
@@ -72,7 +72,7 @@ steps:
     await nothingIsLeft(cluster.server)
   })
 
-  test('whatever one master’s server answers, cuts or leaves unanswered twice, its address stays, with expired credentials too', async (t) => {
+  test('a master stays listed while requests are refused, cut, delayed or unanswered, and after expired credentials', async (t) => {
     const outcome = await drill(
       owner,
       cluster,
@@ -104,7 +104,7 @@ steps:
     await nothingIsLeft(cluster.server)
   })
 
-  test('an address that two masters have stays while one lives, and nobody leaves in an outage of the store', async (t) => {
+  test('a shared address stays listed while one of its masters lives, and no master leaves in an outage of the store', async (t) => {
     const outcome = await drill(
       owner,
       cluster,
@@ -128,7 +128,7 @@ steps:
     assert.equal(figures.fewestListed, 2)
   })
 
-  test('with leases that are objects of the API a master that dies is removed too', async (t) => {
+  test('with Leases in the API a dead master is removed, and the drill leaves no Lease behind', async (t) => {
     const outcome = await drill(
       owner,
       cluster,
@@ -159,7 +159,7 @@ steps:
   })
 
   for (const code of [0, 7]) {
-    test(`a kube-apiserver that ends at once, with code ${code}, ends the drill, which names it and puts back what it found`, async (t) => {
+    test(`a kube-apiserver that exits at once with code ${code} ends the drill, which names it and restores the objects`, async (t) => {
       const { server } = cluster
       await listByHand(t)
       const before = await server.api.get<typeof found>(kinds[1] as string)
@@ -191,7 +191,7 @@ steps:
     ],
   ] as const
   for (const [what, signal, said] of endings) {
-    test(`${what} puts back what it found`, async (t) => {
+    test(`${what} restores the objects that it found`, async (t) => {
       const { server } = cluster
       await listByHand(t)
       const program = await started(cluster, [throwing])
@@ -221,7 +221,7 @@ steps:
     for (const path of kinds) await cluster.server.api.send('DELETE', path)
   })
 
-  test('without --yes, and where masters keep the list, nothing is touched', async () => {
+  test('a drill changes nothing without --yes, nor where a master already maintains the list', async () => {
     const refused = await startDrill(owner, cluster, 'crash', [])
     assert.equal((await refused.process.exited).code, 2)
     assert.equal(refused.process.lines.length, 1)

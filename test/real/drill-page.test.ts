@@ -46,14 +46,14 @@ suite('the page of a drill report, in a browser', () => {
     const openIn = await startChromium(owner)
     open = (look) => openIn(pathToFileURL(look.longNames ? unwieldy : file).href, look)
   })
-  test('the page loads from a file without an error, and asks for nothing else', async (t) => {
+  test('the page loads from a file without an error and requests nothing else', async (t) => {
     const { page, heard, requests } = await opened(t, { width: desk, scheme: 'light' })
     await unfold(page)
     assert.deepEqual(heard, [])
     assert.deepEqual(requests, [page.url()])
   })
 
-  test('every figure of report.json is on the page: each number in the row and column that say what it is', async (t) => {
+  test('the page shows every figure of report.json in the right row and column', async (t) => {
     const { page } = await opened(t, { width: desk, scheme: 'light' })
     await unfold(page)
     const tables = await readTables(page)
@@ -93,7 +93,7 @@ suite('the page of a drill report, in a browser', () => {
   })
 
   for (const scheme of ['light', 'dark'] as const) {
-    test(`text stands out enough from what it stands on, as it is computed in the ${scheme} scheme`, async (t) => {
+    test(`all text has enough contrast in the ${scheme} scheme`, async (t) => {
       for (const width of [desk, phone]) {
         const { page } = await opened(t, { width, scheme })
         await page.screenshot({ path: join(artefacts, `drill-page-${scheme}-${width}.png`), fullPage: true })
@@ -105,7 +105,7 @@ suite('the page of a drill report, in a browser', () => {
     })
   }
 
-  test('the colour scheme is the reader’s', async (t) => {
+  test('the page follows the colour scheme of the reader', async (t) => {
     const { page } = await opened(t, { width: desk, scheme: 'light' })
     const colours = () =>
       page.locator('body').evaluate((body) => {
@@ -130,7 +130,7 @@ suite('the page of a drill report, in a browser', () => {
   })
 
   for (const width of [phone, 1280, desk]) {
-    test(`at a width of ${width} px the charts of samples stand on their axis, beside their labels`, async (t) => {
+    test(`at a width of ${width} px the sample charts are aligned with their axis`, async (t) => {
       const { page } = await opened(t, { width, scheme: 'light' })
       const places = await page.locator('.strip').evaluateAll((all) =>
         all.map((one) =>
@@ -146,7 +146,7 @@ suite('the page of a drill report, in a browser', () => {
   }
 
   for (const width of [phone, 320, desk]) {
-    test(`at a width of ${width} px nothing is cut off, folded or unfolded, however long names are`, async (t) => {
+    test(`at a width of ${width} px no text is cut off, collapsed or expanded, even with long names`, async (t) => {
       for (const longNames of [false, true]) {
         const { page } = await opened(t, { width, scheme: 'light', longNames })
         for (const how of ['folded', 'unfolded']) {
@@ -158,7 +158,7 @@ suite('the page of a drill report, in a browser', () => {
     })
   }
 
-  test('Tab leads to everything that can be used, in order, and is seen there', async (t) => {
+  test('Tab reaches every control in order, with a visible focus', async (t) => {
     const { page } = await opened(t, { width: phone, scheme: 'dark' })
     const expected = await stopsToExpect(page)
     const stops = await focusStops(page, expected.length)
@@ -172,7 +172,7 @@ suite('the page of a drill report, in a browser', () => {
     )
   })
 
-  test('all of the page can be reached without a mouse: the skip link, what is folded, and tables that are too wide', async (t) => {
+  test('the skip link, collapsed sections and wide tables work with the keyboard alone', async (t) => {
     const { page } = await opened(t, { width: phone, scheme: 'light' })
     await page.keyboard.press('Tab')
     assert.equal(await page.locator(':focus').textContent(), 'Skip to the report')
@@ -198,7 +198,7 @@ suite('the page of a drill report, in a browser', () => {
     )
   })
 
-  test('the page has one heading of the first level, landmarks, and names that tell its regions apart', async (t) => {
+  test('the page has one first-level heading, landmarks, and distinct names of regions', async (t) => {
     const { page } = await opened(t, { width: desk, scheme: 'light' })
     await unfold(page)
     for (const landmark of ['banner', 'navigation', 'main', 'contentinfo'] as const) {

@@ -27,7 +27,7 @@ describe('a live drill on a store at a private socket', () => {
   const owner = openOwner({ after })
 
   for (const [reconciler, ...flags] of [['lease', '--lease-store=etcd'], ['kube-apiserver']]) {
-    test(`holds with ${reconciler}, and nothing that it listens on is a way to the store`, async () => {
+    test(`passes with ${reconciler}, and none of its ports gives access to the store`, async () => {
       const kine = await startKine(owner, { unixSocket: true })
       const etcd = kine as unknown as Etcd
       const server = await startApiserver(owner, { kind: 'bare', etcd })
@@ -52,7 +52,7 @@ describe('a live drill on a store at a private socket', () => {
     })
   }
 
-  test('holds whatever TMPDIR is called, leaves nothing in it, and says so where no socket can be in it', async () => {
+  test('passes with special characters in TMPDIR, leaves nothing there, and reports a TMPDIR that allows no socket', async () => {
     const kine = await startKine(owner, { unixSocket: true })
     const server = await startApiserver(owner, { kind: 'bare', etcd: kine as unknown as Etcd })
     const parent = temporaryDirectory(owner, 'tmp')

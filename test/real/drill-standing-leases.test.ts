@@ -15,7 +15,7 @@ import { untilPasses } from '../peers/until.ts'
 
 const never = new AbortController().signal
 
-test('no lease ends while they are held, and each ends as it would afterwards', async () => {
+test('a lease does not expire while StandingLeases holds it, and expires after the release', async () => {
   const owner = openOwner({ after })
   const etcd = await startEtcd(owner)
   const endpoints = [parseEndpoint(etcd.url)]

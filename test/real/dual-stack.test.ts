@@ -152,7 +152,7 @@ async function startDualCluster(t: TestContext, families: Families): Promise<{ o
 }
 
 for (const [name, families] of Object.entries({ 'IPv4 first': fourFirst, 'IPv6 first': sixFirst })) {
-  test(`a fleet with two families, ${name}: both until a master with one joins, both again when it is replaced`, async (t) => {
+  test(`a dual-stack fleet, ${name}, is single-stack while a single-stack master is listed, and dual-stack again afterwards`, async (t) => {
     const { owner, server } = await startDualCluster(t, families)
     const one = await startDual(owner, server, families, 1)
     let two = await startDual(owner, server, families, 2)
@@ -187,7 +187,7 @@ test('kubectl shows both families', async (t) => {
   assert.match(described.stdout, /IPs: +10\.96\.0\.1,fd00:10:96::1/)
 })
 
-test('what is done to the second slice and to the families is undone at once', async (t) => {
+test('damage to the second slice and to the families of the Service is repaired', async (t) => {
   const { owner, server } = await startDualCluster(t, fourFirst)
   const { api } = server
   for (const number of [1, 2]) await startDual(owner, server, fourFirst, number)
@@ -223,7 +223,7 @@ test('what is done to the second slice and to the families is undone at once', a
   await assertQuiet(server)
 })
 
-test('API servers that have one family before and after: the Service merely prefers two, and nothing is left over', async (t) => {
+test('the Service follows API servers that change from one family to two and back, and no slice is left over', async (t) => {
   const owner = openOwner(t)
   const families = fourFirst
   const { server } = await startCluster(owner, { kind: 'bare' })
@@ -263,7 +263,7 @@ test('API servers that have one family before and after: the Service merely pref
   master.assertRunning()
 })
 
-test('beside a kube-apiserver with its own lease reconciler there is one family, without a fight, and two again when it is gone', async (t) => {
+test('beside a kube-apiserver with its own lease reconciler the list has one family, without a fight, and two after it dies', async (t) => {
   const owner = openOwner(t)
   const families = fourFirst
   const etcd = await startEtcd(owner)

@@ -12,7 +12,7 @@ import type { Step } from './workloads/steps.ts'
 const steps = 300
 
 // test/long/endpoints-differential.test.ts compares both for 200 seeds, and kube-controller-manager with itself.
-describe('kube-controller-manager and this program make the same Endpoints and EndpointSlices of a history', {
+describe('kube-controller-manager and this program produce the same Endpoints and EndpointSlices from one history', {
   concurrency: 1,
 }, () => {
   const owner = openOwner({ after })
@@ -29,7 +29,7 @@ describe('kube-controller-manager and this program make the same Endpoints and E
     test(`seed ${seed}`, () => expectSame(sides, seed, { steps, maxEndpointsPerSlice, shrinkMs: 120_000 }))
   }
 
-  test('a slice that was empty when the Node of its Pod went stays, with both', async () => {
+  test('both preserve a slice that was empty when the Node of its Pod was deleted', async () => {
     const name = 'drained'
     const steps: readonly Step[] = [
       { type: 'create', plural: 'nodes', object: { metadata: { name } } },
@@ -82,7 +82,7 @@ describe('kube-controller-manager and this program make the same Endpoints and E
     }
   })
 
-  describe('with slices of three endpoints at most', () => {
+  describe('with at most three endpoints per slice', () => {
     before(async () => {
       maxEndpointsPerSlice = 3
       await Promise.all(sides.map((side) => side.startControllers({ maxEndpointsPerSlice })))
@@ -95,7 +95,7 @@ describe('kube-controller-manager and this program make the same Endpoints and E
 })
 
 describe('the comparison of two clusters', () => {
-  test('an empty slice counts, but not while a Node of the Pods is missing', () => {
+  test('reports an extra empty slice, except while the Node of a Pod is missing', () => {
     const [slice] = state.slices
     const [service] = state.services
     assert.ok(slice !== undefined && service !== undefined)
@@ -109,7 +109,7 @@ describe('the comparison of two clusters', () => {
     assert.deepEqual(differencesBetween({ ...one, ...missing }, { ...other, ...missing }), [])
   })
 
-  test('a slice may hold as many endpoints as was said, and one step at a time slices have the same sizes', () => {
+  test('reports slices over the maximum, and with triggerTimes also slices of other sizes', () => {
     const [slice] = state.slices
     assert.ok(slice !== undefined)
     const [endpoint] = slice.endpoints ?? []
@@ -124,7 +124,7 @@ describe('the comparison of two clusters', () => {
     assert.match(other?.right ?? '', /^slices of 2 endpoints/)
   })
 
-  test('trigger times count where they are compared: that one is missing, not which time it is', () => {
+  test('with triggerTimes, reports a missing trigger time but not a different one', () => {
     const text = JSON.stringify(state)
     const without = text.replace('"endpoints.kubernetes.io/last-change-trigger-time":"2026-01-01T00:00:00Z",', '')
     assert.notEqual(without, text)
@@ -136,7 +136,7 @@ describe('the comparison of two clusters', () => {
     assert.deepEqual(differencesBetween(state, later, { triggerTimes: true }), [])
   })
 
-  test('finds nothing where only names, uids, versions and times differ', () => {
+  test('reports nothing if only names, uids, versions and times differ', () => {
     const other = JSON.parse(
       JSON.stringify(state)
         .replaceAll('uid-', 'another-')
@@ -166,7 +166,7 @@ describe('the comparison of two clusters', () => {
     'no slice': ['"slices":[{', '"slices":[],"x":[{'],
     'no Endpoints': ['"endpoints":[{"metadata"', '"endpoints":[],"x":[{"metadata"'],
   })) {
-    test(`finds ${what}`, () => {
+    test(`reports a difference: ${what}`, () => {
       const before = JSON.stringify(state)
       assert.equal(before.split(from).length, 2, 'the text is there once')
       const found = differencesBetween(state, JSON.parse(before.replace(from, to)))
@@ -175,14 +175,14 @@ describe('the comparison of two clusters', () => {
   }
 })
 
-test('the smallest history is found that still fails', async () => {
+test('shrink finds the smallest history that still fails', async () => {
   const fails = async (items: readonly number[]): Promise<boolean> => items.includes(7) && items.includes(23)
   const items = Array.from({ length: 60 }, (_, index) => index)
   const options = { deadline: Number.POSITIVE_INFINITY, now: () => 0 }
   assert.deepEqual(await shrink(items, fails, options), [7, 23])
 })
 
-test('the same seed makes the same history, and another another', () => {
+test('the same seed gives the same history, another seed another history', () => {
   assert.deepEqual(historyOf(1, { steps }), historyOf(1, { steps }))
   assert.notDeepEqual(historyOf(1, { steps }), historyOf(2, { steps }))
 })

@@ -18,7 +18,7 @@ const settledWithinMs = 60_000
 /** Much more than temporary garbage, and much less than memory that is retained for every change. */
 const mayGrowMib = 60
 
-describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
+describe(`during churn of Services and Pods (seed ${seed})`, () => {
   const owner = openOwner({ after })
   let cluster: Cluster
   let way: Way
@@ -88,7 +88,7 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
   }
 
   for (const [name, trouble] of Object.entries(troubles)) {
-    test(`${name}: afterwards all endpoints are as they must be`, async (t) => {
+    test(`${name}: afterwards all endpoints are correct`, async (t) => {
       const { done } = world.churn
       world.go()
       await trouble(faultMs)
@@ -99,11 +99,11 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
     })
   }
 
-  test('it is as large as it gets', () => {
+  test('the memory of the program before the outages is recorded', () => {
     warmMib = residentMib(program.process.pid)
   })
 
-  test('the server is out of reach for thirty seconds: afterwards all endpoints are as they must be', async (t) => {
+  test('the server is unreachable for thirty seconds: afterwards all endpoints are correct', async (t) => {
     const { done } = world.churn
     world.go()
     await sleep(1_000)
@@ -115,7 +115,7 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
     program.assertRunning()
   })
 
-  test('the server and its etcd are killed, and back after ten seconds: all endpoints are as they must be', async (t) => {
+  test('the server and its etcd are killed and restart after ten seconds: afterwards all endpoints are correct', async (t) => {
     const { etcd, server } = cluster
     world.go()
     await sleep(1_000)
@@ -129,7 +129,7 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
     program.assertRunning()
   })
 
-  test('the server hangs for ten seconds: afterwards all endpoints are as they must be', async (t) => {
+  test('the server hangs for ten seconds: afterwards all endpoints are correct', async (t) => {
     const { server } = cluster
     world.go()
     await sleep(1_000)
@@ -142,7 +142,7 @@ describe(`while Services and Pods come, change and go (seed ${seed})`, () => {
     program.assertRunning()
   })
 
-  test('after the outages it is not larger than before', (t) => {
+  test('after the outages the program uses no more memory than before and has logged no unexpected error', (t) => {
     const nowMib = residentMib(program.process.pid)
     t.diagnostic(`${warmMib.toFixed(0)} MiB before, ${nowMib.toFixed(0)} MiB after; ${world.churn.done} changes`)
     assert.ok(nowMib < warmMib + mayGrowMib, `${nowMib} MiB, ${warmMib} before`)

@@ -10,7 +10,7 @@ import { killOverAndOver } from './endpoints-kills.ts'
 import { EndpointsWorld, lease, startControllers } from './endpoints-world.ts'
 
 // Fifty kills: test/long/endpoints-kills.test.ts.
-test('after each of 6 kills at random moments of churn no endpoint is missing, twice there or left over', (t) =>
+test('kills at random moments of churn leave no endpoint missing, duplicated or left over', (t) =>
   killOverAndOver(t, 6))
 
 const settledWithinMs = 30_000
@@ -20,7 +20,7 @@ const short = [
   '--leader-elect-retry-period=300ms',
 ]
 
-test('whoever loses leadership and however, no endpoint is missing, twice there or left over', async (t) => {
+test('each kind of leadership loss leaves no endpoint missing, duplicated or left over', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const seed = testSeed()

@@ -12,7 +12,7 @@ async function start(t: TestContext) {
   return { proxy, etcd: openClient(t, [proxy.url]), direct: openClient(t, [server.url]) }
 }
 
-test('calls of etcd go through a proxy, and fail one by one as its rules say', async (t) => {
+test('the proxy forwards etcd calls and fails those that its rules select', async (t) => {
   const { proxy, etcd, direct } = await start(t)
   const first = (await etcd.create('/a', bytes('one'), { signal: patient })) as bigint
   assert.equal((await direct.get('/a', patient))?.modRevision, first)
@@ -40,7 +40,7 @@ test('calls of etcd go through a proxy, and fail one by one as its rules say', a
   }
 })
 
-test('a watch of etcd that a proxy cuts is opened again, and no other is', async (t) => {
+test('a cut-watches rule for Watch cuts a watch, which the client reopens; a rule for Txn does not', async (t) => {
   const { proxy, etcd, direct } = await start(t)
   const watch = await openWatch(t, etcd, '/a/')
   proxy.place({ fault: { type: 'cut-watches', everyMs: 60_000 }, resources: ['Txn'], times: 1 })
@@ -55,7 +55,7 @@ test('a watch of etcd that a proxy cuts is opened again, and no other is', async
   assert.equal(watch.errors.length, 1)
 })
 
-test('a proxy of etcd that refuses connections takes them again', async (t) => {
+test('a proxy of etcd that refused connections accepts them again', async (t) => {
   const { proxy, etcd } = await start(t)
   assert.ok(await etcd.create('/a', bytes('one'), { signal: patient }))
   await proxy.refuse()

@@ -10,12 +10,12 @@ import { TcpProxy } from '../peers/tcp-proxy.ts'
 
 const options = { signal: patient }
 
-describe('what becomes of a real etcd, and of the way to it', () => {
+describe('faults of a real etcd and of the connection to it', () => {
   for (const [name, start] of [
     ['etcd', startEtcd],
     ['kine', startKine],
   ] as const) {
-    test(`${name} is restarted on its port: refused in one line meanwhile, and nobody notices afterwards`, async (t) => {
+    test(`${name} restarts on its port: requests fail with one line meanwhile, then requests and the watch continue`, async (t) => {
       const server = await start(openOwner(t))
       const etcd = openClient(t, [server.url])
       const watch = await openWatch(t, etcd, '/a/')
@@ -33,7 +33,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     })
   }
 
-  test('a server that is told to stop, and takes its time, costs a watch no more than one that is killed', async (t) => {
+  test('a watch recovers from a graceful stop of the server as it does from a kill', async (t) => {
     const server = await startEtcd(openOwner(t))
     const etcd = openClient(t, [server.url])
     const watch = await openWatch(t, etcd, '/a/')
@@ -44,7 +44,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     assert.deepEqual(watch.lines, ['stands', 'look', 'Unreachable', 'stands', 'look'])
   })
 
-  test('a connection that broke while nobody used it costs no read', async (t) => {
+  test('a read succeeds although its idle connection broke', async (t) => {
     const owner = openOwner(t)
     const server = await startEtcd(owner)
     const proxy = await TcpProxy.start(owner, { target: server.port })
@@ -57,7 +57,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     assert.equal(await etcd.get('/a', patient), undefined)
   })
 
-  test('a write whose answer is lost rejects, and whoever looks finds it done, once', async (t) => {
+  test('a write whose answer is lost rejects, and a later read finds it done', async (t) => {
     const owner = openOwner(t)
     const server = await startEtcd(owner)
     const proxy = await TcpProxy.start(owner, { target: server.port })
@@ -78,7 +78,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     assert.ok(await etcd.update('/a', bytes('two'), found.modRevision, options))
   })
 
-  test('a watch that lags is told when its revisions were compacted, and looks again', async (t) => {
+  test('a lagging watch reports that its revisions were compacted, and then requests a new read', async (t) => {
     const owner = openOwner(t)
     const server = await startEtcd(owner)
     const proxy = await TcpProxy.start(owner, { target: server.port })
@@ -106,7 +106,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     ['held up and delivered late', (proxy: TcpProxy, on: boolean) => proxy.hold(on)],
     ['swallowed', (proxy: TcpProxy, on: boolean) => proxy.blackHole(on)],
   ] as const) {
-    test(`five seconds in which every packet is ${loss} are over when they are over`, async (t) => {
+    test(`after five seconds in which every packet is ${loss}, reads, writes and the watch work again`, async (t) => {
       const owner = openOwner(t)
       const server = await startEtcd(owner)
       const proxy = await TcpProxy.start(owner, { target: server.port })
@@ -148,7 +148,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     })
   }
 
-  test('a silent watch is not sent away for asking too often whether the server lives', async (t) => {
+  test('the server does not close a silent watch because of its pings', async (t) => {
     const server = await startEtcd(openOwner(t))
     const etcd = openClient(t, [server.url])
     const watch = await openWatch(t, etcd, '/a/')
@@ -171,7 +171,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     )
   })
 
-  test('a full database is NoSpace, can be read and deleted from, and takes writes again when there is room', async (t) => {
+  test('a full database gives NoSpace, allows reads and deletes, and accepts writes again when it has space', async (t) => {
     const server = await startEtcd(openOwner(t), { flags: ['--quota-backend-bytes=16777216'] })
     const etcd = openClient(t, [server.url])
     const watch = await openWatch(t, etcd, '/fill/')
@@ -203,7 +203,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     assert.deepEqual(watch.errors, [])
   })
 
-  test('an etcd with users refuses whoever is none in one line, and lets go on when that ends', async (t) => {
+  test('an etcd with users refuses a client without a user in one line, and serves it once authentication is off', async (t) => {
     const server = await startEtcd(openOwner(t))
     const etcd = openClient(t, [server.url])
     const watch = await openWatch(t, etcd, '/a/')
@@ -228,7 +228,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     await watch.next('created 1')
   })
 
-  test('a Unix socket is as good as a port, and says when it is not there', async (t) => {
+  test('a Unix socket works like a port, and a missing socket is reported', async (t) => {
     const owner = openOwner(t)
     const server = await startKine(owner, { unixSocket: true })
     const etcd = openClient(t, [server.url])
@@ -245,7 +245,7 @@ describe('what becomes of a real etcd, and of the way to it', () => {
     await refusedWith('Unreachable', none.get('/a/1', patient), /there is no such socket$/)
   })
 
-  test('a name that nobody knows, a port that nobody listens on and a server that speaks something else say so', async (t) => {
+  test('an unknown host, a closed port and a server without TLS each give Unreachable with the reason', async (t) => {
     const unknown = openClient(t, ['http://etcd.invalid:2379'])
     await refusedWith('Unreachable', unknown.get('/a', patient), /no such host|temporary failure in name resolution/)
     const closed = openClient(t, [`http://127.0.0.1:${await freePort()}`])

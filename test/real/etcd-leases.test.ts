@@ -63,7 +63,7 @@ describe('leases in a store', { concurrency: true }, () => {
       })
       for (const { name, run } of cases) test(`${flavour}: ${name}`, run)
 
-      test('a lease that ends is never taken for a kube-apiserver’s while it does', async (t) => {
+      test('an expiring lease is never attributed to a kube-apiserver', async (t) => {
         const options = { url, prefix: '/ending', ttlMs: 3_000 }
         const [a, b] = [openLeases(t, options), openLeases(t, options)]
         await a.update(self, signal)
@@ -80,7 +80,7 @@ describe('leases in a store', { concurrency: true }, () => {
         assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
       })
 
-      test('renewals that go into a dead connection and are given up cost the next one nothing, and are this master’s own', async (t) => {
+      test('abandoned renewals on a dead connection neither delay the next one nor count as those of another master', async (t) => {
         const proxy = await TcpProxy.start(openOwner(t), { target: Number(new URL(url).port) })
         const options = { url: `http://127.0.0.1:${proxy.port}`, prefix: '/lost', ttlMs: 60_000 }
         const [a, b] = [openLeases(t, options), openLeases(t, { ...options, url })]
@@ -106,7 +106,7 @@ describe('leases in a store', { concurrency: true }, () => {
         await watching
       })
 
-      test('a kube-apiserver lists who has a lease of ours, and we list it; who is unready or gone is listed by neither', async (t) => {
+      test('a kube-apiserver and this program see each other’s leases; it lists no unready or removed master', async (t) => {
         const peers: Owner = openOwner(t)
         const etcd = { url }
         const server = await startApiserver(peers, {
@@ -143,7 +143,7 @@ describe('leases in a store', { concurrency: true }, () => {
   }
 })
 
-test('a lease with a field that nobody here knows is listed by a kube-apiserver, and by us', async (t) => {
+test('a kube-apiserver and this program both list a lease with an unknown field', async (t) => {
   const owner = openOwner(t)
   const etcd = await startEtcd(owner)
   await storeValue(etcd, '/registry/masterleases/192.0.2.9', withOddField('192.0.2.9'))
@@ -153,7 +153,7 @@ test('a lease with a field that nobody here knows is listed by a kube-apiserver,
   assert.deepEqual(await addressesOf(leases), ['192.0.2.9', foreign].sort())
 })
 
-test('an etcd that is full for longer than the leases last, and then takes writes again, costs no master its place', async (t) => {
+test('no master loses its address while etcd is full for longer than a TTL, or when it accepts writes again', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'bare' })
   const { history, whenRight } = await watchState(owner, server.api)

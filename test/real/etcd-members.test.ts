@@ -9,7 +9,7 @@ import { untilPasses } from '../peers/until.ts'
 import { eventually } from '../support/with-timeout.ts'
 
 describe('several endpoints of a real etcd', { concurrency: false }, () => {
-  test('a member that is killed hands over to the next one, requests and watches', async (t) => {
+  test('after a kill of one member, requests and watches continue on the next', async (t) => {
     const members = await startEtcdCluster(openOwner(t), 3)
     const etcd = openClient(
       t,
@@ -35,7 +35,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     assert.ok(await etcd.get('/a/1', patient))
   })
 
-  test('when the leader is killed, what was acknowledged is there, and nothing is counted twice', async (t) => {
+  test('after kills of the leader every acknowledged write is stored, and no write is stored twice', async (t) => {
     const members = await startEtcdCluster(openOwner(t), 3)
     const etcd = openClient(
       t,
@@ -82,7 +82,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     await watch.next('deleted ')
   })
 
-  test('a member without a leader says so at once, and its watches end; all is well when the others are back', async (t) => {
+  test('a member without a leader fails writes and its watch, and both recover when the other members are back', async (t) => {
     const members = await startEtcdCluster(openOwner(t), 3)
     const [alone, ...others] = members
     const etcd = openClient(t, [alone?.url ?? ''])
@@ -99,7 +99,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     )
   })
 
-  test('one endpoint that is closed and one that swallows everything cost a renewal seconds, not its lease', async (t) => {
+  test('a closed and a black-holed endpoint do not prevent a renewal', async (t) => {
     const owner = openOwner(t)
     const server = await startEtcd(owner)
     const swallowing = await TcpProxy.start(owner, { target: server.port })
@@ -127,7 +127,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     assert.ok(third !== undefined, 'a write that was never sent goes to the next endpoint')
   })
 
-  test('a member that is stopped in its tracks hands over, and is asked again when the other one goes', async (t) => {
+  test('requests and a watch move from a suspended member to the next, and back when that one dies', async (t) => {
     const [first, second] = [await startEtcd(openOwner(t)), await startEtcd(openOwner(t))]
     // Two stores, so that the value shows which one answered.
     await openClient(t, [first.url]).create('/who', bytes('first'), { signal: patient })
@@ -150,7 +150,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     assert.equal(await who(), 'first')
   })
 
-  test('endpoints that all fail are all named', async (t) => {
+  test('an error names all endpoints that failed', async (t) => {
     const [one, two] = [await freePort(), await freePort()]
     const etcd = openClient(t, [`http://127.0.0.1:${one}`, `http://localhost:${two}`])
     const line = await refusedWith('Unreachable', etcd.get('/a', patient))

@@ -34,7 +34,7 @@ const granted = commands.flatMap((line): Permission[] => {
   return type === undefined ? [] : [{ permType: type.toUpperCase() as Permission['permType'], prefix }]
 })
 
-describe('an etcd with users, and the role of docs/etcd.md', () => {
+describe('the role of docs/etcd.md on an etcd with users', () => {
   const owner = openOwner({ after })
   const authority = new CertificateAuthority()
   let etcd: Etcd
@@ -83,7 +83,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
     if (stored !== undefined) await root.delete(nodePorts, stored.modRevision, patient)
   }
 
-  test('it suffices to come on the list, stay, repair, withdraw, show and evict, and nothing is refused', async (t) => {
+  test('the role suffices to join, renew, repair, withdraw, show and evict, and does not allow reads elsewhere', async (t) => {
     const owner = openOwner(t)
     const first = await start(owner, '192.0.2.1')
     await whenReady(first, withinMs)
@@ -131,7 +131,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
     await refusedWith('PermissionDenied', own.list('/registry/apiserver-bootstrap/', { signal: patient }))
   })
 
-  test('without any of its rights something fails that names it', async (t) => {
+  test('without any one right of the role an operation fails and names the right', async (t) => {
     const owner = openOwner(t)
     const lacking = granted.flatMap((permission) =>
       (['READ', 'WRITE'] as const).map((lacks) => ({ ...permission, lacks, name: `${lacks} ${permission.prefix}` })),
@@ -198,7 +198,7 @@ describe('an etcd with users, and the role of docs/etcd.md', () => {
     }
   })
 
-  test('masters that lose their rights keep what is listed, and go on when they have them again', async (t) => {
+  test('the list does not change while masters lack their rights, and they continue when the rights are back', async (t) => {
     const owner = openOwner(t)
     const masters = [await start(owner, '192.0.2.21'), await start(owner, '192.0.2.22')]
     await untilListed('192.0.2.21', '192.0.2.22')

@@ -20,7 +20,7 @@ import { spawnChild } from '../support/spawn-child.ts'
 const options = { signal: patient }
 const hourMs = 3_600_000
 
-describe('a real etcd that wants client certificates', () => {
+describe('a real etcd that requires client certificates', () => {
   test('a client with a certificate of the authority is served, by address and by name', async (t) => {
     const { server, files } = await startWithTls(t)
     for (const url of [server.url, server.url.replace('127.0.0.1', 'localhost')]) {
@@ -32,7 +32,7 @@ describe('a real etcd that wants client certificates', () => {
     }
   })
 
-  test('certificates that do not do are told apart, each in one line that names the file where there is one', async (t) => {
+  test('each kind of bad certificate gives a distinct line, which names the file if it has one', async (t) => {
     const { server, files, authority } = await startWithTls(t)
     const refused = (certificates: CredentialFiles, ...words: RegExp[]): Promise<string> =>
       refusedWith('BadCertificate', openClient(t, [server.url], certificates).get('/a', patient), ...words)
@@ -57,7 +57,7 @@ describe('a real etcd that wants client certificates', () => {
     await refused(files.all, /refuses the client/, /client\.crt expired on \d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ/)
   })
 
-  test('files that cannot be used are NoCredentials, and name themselves', async (t) => {
+  test('unusable files give NoCredentials with the reason', async (t) => {
     const { server, files, authority } = await startWithTls(t)
     const refused = (certificates: CredentialFiles, word: RegExp): Promise<string> =>
       refusedWith('NoCredentials', openClient(t, [server.url], certificates).get('/a', patient), word)
@@ -69,7 +69,7 @@ describe('a real etcd that wants client certificates', () => {
     await refused(files.all, /client\.crt with the key \S+client\.key cannot be used: .*key values mismatch/)
   })
 
-  test('a client whose certificate expires goes on with its connection, is refused a new one, and is served once the file is replaced', async (t) => {
+  test('a client with an expired certificate uses its open connection, gets no new one, and is served after a renewal', async (t) => {
     const { server, files, authority, owner } = await startWithTls(t)
     const proxy = await TcpProxy.start(owner, { target: server.port })
     const lifeMs = 6_000
@@ -90,7 +90,7 @@ describe('a real etcd that wants client certificates', () => {
     assert.deepEqual(watch.lines, ['stands', 'look', 'created 1', 'Unreachable', 'BadCertificate', 'stands', 'look'])
   })
 
-  test('a client whose files are damaged is served over a new connection too', async (t) => {
+  test('a client whose files are damaged later is served over new connections too', async (t) => {
     const { server, files, owner } = await startWithTls(t)
     const proxy = await TcpProxy.start(owner, { target: server.port })
     const etcd = openClient(t, [`https://127.0.0.1:${proxy.port}`], files.all)
@@ -103,7 +103,7 @@ describe('a real etcd that wants client certificates', () => {
     assert.equal(await etcd.delete('/a/1', revision ?? 0n, patient), true)
   })
 
-  test('an authority file that is put right needs no restart, and is logged once', async (t) => {
+  test('a corrected authority file takes effect without a restart and is logged once', async (t) => {
     const { server, files, authority } = await startWithTls(t)
     const wrong = new CertificateAuthority('not yet')
     files.write('ca.crt', wrong.certificate)
@@ -126,7 +126,7 @@ describe('a real etcd that wants client certificates', () => {
     )
   })
 
-  test('a metric tells when the certificates end that are in use, and follows the files while a connection goes on', async (t) => {
+  test('a metric shows when the certificates in use expire, and follows a file that is replaced', async (t) => {
     const { server, files, authority } = await startWithTls(t)
     const metrics = prometheusMetrics()
     const ends = async (kind: string): Promise<number> => {
@@ -150,7 +150,7 @@ describe('a real etcd that wants client certificates', () => {
     await untilDone('the metric', async () => assert.ok((await ends('etcd-certfile')) > 999))
   })
 
-  test('a client that is no user of an etcd with users is told what it may not do', async (t) => {
+  test('the error of an etcd user without permission names the missing permission', async (t) => {
     const { server, files, authority } = await startWithTls(t)
     const key = (text: string): string => Buffer.from(text).toString('base64')
     for (const name of ['root', 'client']) await server.call('/v3/auth/user/add', { name, password: 'secret' })
@@ -185,7 +185,7 @@ describe('a real etcd that wants client certificates', () => {
     await refusedWith('PermissionDenied', nobody.get('/a/1', patient), /permission denied/)
   })
 
-  test('whoever removes a lease with a client certificate is named in the audit trail by its common name', async (t) => {
+  test('the audit trail of an eviction names the common name of the client certificate', async (t) => {
     const { owner, server, files } = await startWithTls(t)
     const etcd = openClient(t, [server.url], files.all)
     const key = '/registry/masterleases/192.0.2.'
@@ -210,7 +210,7 @@ describe('a real etcd that wants client certificates', () => {
     )
   })
 
-  test('a server that wants TLS and is not spoken to with it is Unreachable', async (t) => {
+  test('a plain-text request to a server with TLS gives Unreachable', async (t) => {
     const { server } = await startWithTls(t)
     const plain = openClient(t, [server.url.replace('https:', 'http:')])
     await refusedWith('Unreachable', plain.get('/a', patient))

@@ -24,7 +24,7 @@ const mendedWithinMs = 60_000
 /** Longer than an idle connection stays in the program's pool. */
 const idleConnectionsGoneMs = 75_000
 
-describe('between the program and its server', () => {
+describe('the program recovers from faults between it and its server', () => {
   const owner = openOwner({ after })
   let server: Apiserver
   let http: HttpProxy
@@ -85,7 +85,7 @@ describe('between the program and its server', () => {
       await tcp.accept()
     }))
 
-  test('everything is swallowed, in both directions', () =>
+  test('all packets are dropped in both directions', () =>
     survives(async () => {
       tcp.blackHole(true)
       await sleep(faultMs)
@@ -125,14 +125,14 @@ describe('between the program and its server', () => {
     )
   }
 
-  test('the old token is refused some time before the new one is in the file', () =>
+  test('the server refuses the old token before the new one is in the file', () =>
     survives(async () => {
       http.acceptOnly('the-second-token')
       await sleep(2000)
       writeFileSync(tokenFile, 'the-second-token')
     }))
 
-  test('a write that is done and whose answer is torn is told of as one of which nobody knows', async () => {
+  test('a stored write whose answer is torn has the outcome unknown in the audit trail', async () => {
     const said = master.log.length
     http.fail((path) => path.includes('/endpointslices?fieldManager='), { answer: 'torn' })
     await server.api.delete(paths.slice)
@@ -146,7 +146,7 @@ describe('between the program and its server', () => {
     )
   })
 
-  test('after all that no connection is left over', async () => {
+  test('afterwards no connection is left over', async () => {
     // One connection for each watch, and those that the probes and the renewals share.
     const most = watches + 2
     await untilPasses(

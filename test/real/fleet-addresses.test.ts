@@ -25,7 +25,7 @@ interface Fleet {
   whenListed(...addresses: readonly string[]): Promise<void>
 }
 
-describe('addresses that several hosts have', { concurrency: 2 }, () => {
+describe('addresses that several hosts share', { concurrency: 2 }, () => {
   const clusters = new ReusedClusters({ kind: 'bare' })
   after(() => clusters.close())
 
@@ -47,7 +47,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
   }
 
   for (const store of stores) {
-    test(`two masters behind one address are restarted one after the other: no list is ever without it (leases in ${store})`, async (t) => {
+    test(`two masters behind one address restart one after the other without a write to the list (leases in ${store})`, async (t) => {
       const { history, start, whenListed } = await startFleet(t, store)
       const masters = { a: await start('a', '192.0.2.1'), b: await start('b', '192.0.2.1') }
       await Promise.all([announced(masters.a), announced(masters.b)])
@@ -63,7 +63,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
       assertNeverEmpty(history)
     })
 
-    test(`of two masters behind one address one is told to stop: the address stays until the other dies (leases in ${store})`, async (t) => {
+    test(`of two masters behind one address one stops: the address stays listed until the other dies (leases in ${store})`, async (t) => {
       const { history, start, whenListed } = await startFleet(t, store)
       const [, a, b] = await Promise.all([
         start('steady', '192.0.2.1'),
@@ -80,7 +80,7 @@ describe('addresses that several hosts have', { concurrency: 2 }, () => {
       await whenListed('192.0.2.1')
     })
 
-    test(`a host that comes with the address of one that died takes its place, and nobody is written off (leases in ${store})`, async (t) => {
+    test(`a new host with the address of a dead one takes over without a write to the list (leases in ${store})`, async (t) => {
       const { history, start, whenListed, etcd } = await startFleet(t, store)
       // The lease of the old master must last until the new master has started and has its own lease.
       const longTtlMs = 15_000

@@ -9,7 +9,7 @@ describe('three masters and a kube-apiserver in one fleet', { concurrency: 2 }, 
     ['etcd', startEtcd],
     ['kine', startKine],
   ] as const) {
-    test(`on ${name} they list each other; who is killed goes with its lease, who is told to stop with the next write`, (t) =>
+    test(`on ${name} they list each other; a killed one leaves when its lease expires, a stopped one with the next write`, (t) =>
       fleetWithKubeApiserver(t, { startStore, steadyMs: 12_000 }))
   }
 })

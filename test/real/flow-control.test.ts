@@ -100,7 +100,7 @@ function startFlood(owner: Owner, server: Apiserver): { stop(): Promise<number> 
   return { stop }
 }
 
-test('with config/kustomize/flow-control no master loses its address to a flood of other users, and no renewal is late; without it one does', async (t) => {
+test('with config/kustomize/flow-control a flood of other users delays no renewal; without it masters lose their addresses', async (t) => {
   const owner = openOwner(t)
   // Priority and Fairness divides the sum of the two: 20 seats for everybody.
   const flags = ['--max-requests-inflight=10', '--max-mutating-requests-inflight=10']

@@ -29,7 +29,7 @@ async function reviewsOf(server: Apiserver): Promise<number> {
   return [...lines].reduce((sum, [, count]) => sum + Number(count), 0)
 }
 
-test('with authentication the metrics are for those whom the API server allows them, and /livez is for everybody', async (t) => {
+test('with authentication /metrics requires a permission in the API server, and /livez is open to everybody', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare', authorization: 'RBAC' })
   const directory = temporaryDirectory(owner, 'health-access')

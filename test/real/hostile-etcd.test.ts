@@ -8,7 +8,7 @@ import { openOwner } from '../peers/owner.ts'
 import { programPath } from '../peers/program.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 
-test('a hundred hostile answers of an etcd end nothing, and cost neither much memory nor more than two lines an outage', async (t) => {
+test('a master survives a hundred hostile answers of an etcd with little memory and at most two lines an outage', async (t) => {
   const etcd = await startEtcd(openOwner(t))
   const hostile = await startHostileEtcd(t, etcd.port, seededRandom(15, 'etcd'))
   const start = (args: readonly string[]) =>

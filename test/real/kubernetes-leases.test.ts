@@ -103,7 +103,7 @@ describe('leases in a real kube-apiserver', () => {
   })
   for (const { name, run } of cases) test(name, run)
 
-  test('renewals that go into a dead connection and are given up cost the next one nothing', async (t) => {
+  test('abandoned renewals on a dead connection do not delay the next one', async (t) => {
     const proxy = await TcpProxy.start(openOwner(t), { target: cluster.server.port })
     const server = `https://127.0.0.1:${proxy.port}`
     const byProxy = await apiOf(t, kubeconfigLike(cluster.server.kubeconfig, 'proxied', { server }))

@@ -63,7 +63,7 @@ async function startLossyWay(owner: Owner, server: Apiserver) {
   return way
 }
 
-test('a foreign address in Endpoints, in the slice, and a foreign port, of which no watch tells, are put right within an interval', async (t) => {
+test('foreign addresses and a foreign port are corrected within an interval although the watches lost their events', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const { api } = server

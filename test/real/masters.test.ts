@@ -70,7 +70,7 @@ function codesOf(master: Master | undefined): readonly string[] | undefined {
   return master?.conflicts.map(({ code }) => code)
 }
 
-test('beside a kube-apiserver a key that never ends is shown as what it is, and evicted; the live ones are kept', async (t) => {
+test('beside a kube-apiserver a lease key that never expires is shown and evicted; evictions of live masters are refused', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'stock', advertiseAddress: '192.0.2.250' })
   const store = openStore(t, etcd.url)
@@ -160,7 +160,7 @@ test('beside a kube-apiserver a key that never ends is shown as what it is, and 
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
 
-test('with etcd alone, and no API server that anybody named, masters are shown and evicted all the same', async (t) => {
+test('masters are shown and evicted with etcd alone, without an API server', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'stock' })
   const { run, list } = programIn(owner)
@@ -188,7 +188,7 @@ test('with etcd alone, and no API server that anybody named, masters are shown a
   assert.match(failed.stderr, /^apiserver-bootstrap: [^\n]+\n$/)
 })
 
-test('on kine a lease is watched for as long as it lasts before it counts as live or not', async (t) => {
+test('on kine an eviction watches a lease for one TTL before it decides whether the master is alive', async (t) => {
   const owner = openOwner(t)
   const kine = await startKine(owner)
   const store = openStore(t, kine.url)
@@ -230,7 +230,7 @@ test('on kine a lease is watched for as long as it lasts before it counts as liv
   assert.deepEqual([ended.code, ended.stdout], [0, 'the lease of 192.0.2.1 has expired\n'])
 })
 
-test('with Leases, a killed fleet is shown as it dies, and its members can be evicted but for the last', async (t) => {
+test('with Leases a killed fleet is shown as not renewed, and a dead member of it can be evicted', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const { run, list, start } = programIn(owner)

@@ -50,7 +50,7 @@ async function startPair(t: TestContext, ...flags: readonly string[]): Promise<P
 describe('masters that die, hang or are not ready', () => {
   after(() => clusters.close())
 
-  test('a master that is killed is unlisted when its lease ends, not before', async (t) => {
+  test('a killed master is removed no sooner than its lease can expire', async (t) => {
     const { troubledMaster, whenListed, removedAtMs } = await startPair(t)
     const killedAtMs = performance.now()
     await troubledMaster.kill()
@@ -61,7 +61,7 @@ describe('masters that die, hang or are not ready', () => {
   })
 
   for (const gate of ['continuous', 'startup']) {
-    test(`with the ${gate} gate a master whose own API server is dead is unlisted, and lives`, async (t) => {
+    test(`with the ${gate} gate a master whose API server is dead is removed but does not exit`, async (t) => {
       const { troubledMaster, readyz, whenListed } = await startPair(t, `--readiness-gate=${gate}`)
       await readyz.stop()
       await whenListed(steady)
@@ -71,7 +71,7 @@ describe('masters that die, hang or are not ready', () => {
     })
   }
 
-  test('with the continuous gate a master leaves while its API server is unready, and comes back with it', async (t) => {
+  test('with the continuous gate a master leaves while its API server is unready, and rejoins when it is ready', async (t) => {
     const { readyz, whenListed } = await startPair(t)
     readyz.setReady(false)
     await whenListed(steady)
@@ -79,7 +79,7 @@ describe('masters that die, hang or are not ready', () => {
     await whenListed(steady, troubled)
   })
 
-  test('with the startup gate a master stays while its API server answers, ready or not', async (t) => {
+  test('with the startup gate a master stays listed while its API server answers, even if unready', async (t) => {
     const { server, readyz } = await startPair(t, '--readiness-gate=startup')
     readyz.setReady(false)
     await throughout(8000, async () => {
@@ -87,7 +87,7 @@ describe('masters that die, hang or are not ready', () => {
     })
   })
 
-  test('a master that is frozen is unlisted when its lease ends, and listed again when it goes on', async (t) => {
+  test('a frozen master is removed, and listed again when it resumes', async (t) => {
     const { troubledMaster, whenListed } = await startPair(t)
     troubledMaster.process.signal('SIGSTOP')
     await whenListed(steady)
@@ -95,6 +95,6 @@ describe('masters that die, hang or are not ready', () => {
     await whenListed(steady, troubled)
   })
 
-  test('five masters whose API server is away for twenty seconds are all listed when it is back', (t) =>
+  test('five masters are all listed from the first answer of their API server after an outage of twenty seconds', (t) =>
     fiveMastersThroughAnOutage(t, 20_000))
 })

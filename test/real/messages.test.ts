@@ -40,7 +40,7 @@ suite('messages', () => {
   const warnings = ({ log }: Program): readonly LogLine[] =>
     log.filter(({ level }) => level === 'warn' || level === 'error')
 
-  test('a token that is not accepted, and a client certificate that has ended, are one line each', async (t) => {
+  test('a refused token and an expired client certificate each give one line with the remedy', async (t) => {
     const own = openOwner(t)
     const { server, directory } = cluster
     const file = (name: string, text: string): string => {
@@ -73,7 +73,7 @@ suite('messages', () => {
     )
   })
 
-  test('a host that does not exist was never lost, and http to a server with TLS is one line with its own sentence', async (t) => {
+  test('an unknown host and http to a server with TLS each give one warning with the reason', async (t) => {
     const own = openOwner(t)
     const { server } = cluster
     const unknownHost = `https://no-such-host.invalid:${server.port}`
@@ -99,7 +99,7 @@ suite('messages', () => {
     assert.match(String(plain?.[0]?.reason), /accepts only https \("Client sent an HTTP request .*"\): use https:\/\//)
   })
 
-  test('an exec plugin that hangs is named at once', async (t) => {
+  test('a hanging exec plugin is named in the log', async (t) => {
     const own = openOwner(t)
     const script = join(cluster.directory, 'plugin.sh')
     writeFileSync(script, '#!/bin/sh\nexec sleep 600\n')
@@ -113,7 +113,7 @@ suite('messages', () => {
     )
   })
 
-  test('missing rights are named with the place of the roles, first in the log and at the end', async (t) => {
+  test('missing rights are logged with the folder of the roles, once as a hint and in the last line', async (t) => {
     const own = openOwner(t)
     const user = { token: cluster.server.unprivilegedToken }
     const master = await start(own, { user }, ['--repair-startup-timeout=5s'])
@@ -126,7 +126,7 @@ suite('messages', () => {
     )
   })
 
-  test('a server that is started again forbids until it has read its rules, and no line is about that', async (t) => {
+  test('a 403 of a restarted server that has not loaded its RBAC rules yet is not logged', async (t) => {
     const own = openOwner(t)
     const { server } = cluster
     const binding = {
@@ -150,7 +150,7 @@ suite('messages', () => {
     assert.deepEqual(master.logged(/[Ff]orbidden|refuses a request/), [])
   })
 
-  test('a health address that is taken is named with its flag', async (t) => {
+  test('a health address in use is reported with its flag', async (t) => {
     const taken = createServer()
     t.after(() => taken.close())
     const port = await new Promise<number>((resolve) => {
@@ -167,7 +167,7 @@ suite('messages', () => {
     ['is dead', 'kill'],
     ['hangs', 'pause'],
   ] as const) {
-    test(`SIGTERM while the server ${says} takes seconds, and the next start lists the master again`, async (t) => {
+    test(`SIGTERM while the server ${says} ends the program within 19 s, and the next start lists the master again`, async (t) => {
       const own = openOwner(t)
       const { server } = cluster
       const listed = () => whenRight(server.api, { addresses: [address], port: server.port }, 30_000)

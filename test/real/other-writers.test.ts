@@ -56,7 +56,7 @@ function follow<T>(owner: Owner, api: ApiClient, collection: string, isRight: (o
   return () => count
 }
 
-test('writers that undo the Endpoints, the slice, the Service and the lease every 50 ms are backed off from, each told of once', async (t) => {
+test('the master backs off from writers that undo its four objects every 50 ms, and reports each of them once', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const { api } = server
@@ -140,7 +140,7 @@ test('writers that undo the Endpoints, the slice, the Service and the lease ever
   await whenRight(api, right, 2_000)
 })
 
-test('a kube-apiserver whose own reconciler is on, beside another lease store, is named with its flag', async (t) => {
+test('a kube-apiserver that reconciles beside another lease store is reported once with its flag', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'stock', advertiseAddress: '192.0.2.250' })
   const master = await startMaster(owner, server, { address, flags: ['--lease-store=kubernetes'] })
@@ -165,7 +165,7 @@ test('a kube-apiserver whose own reconciler is on, beside another lease store, i
   assert.deepEqual(await eventsOf(server.api, 'ForeignOverwrite'), [])
 })
 
-test('a kube-apiserver whose own reconciler is on, in one fleet on the same etcd, is not taken for another writer', async (t) => {
+test('a kube-apiserver that reconciles on the same etcd is not reported as another writer', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'stock', advertiseAddress: '192.0.2.250' })
   const master = await startMaster(owner, server, { address, flags: [`--etcd-servers=${etcd.url}`] })

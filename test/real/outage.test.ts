@@ -16,7 +16,7 @@ const outageMs = 20_000
 const rightAgainMs = 20_000
 const quietMs = 3000
 
-describe('while its server does not serve', () => {
+describe('outages of the API server and its etcd', () => {
   const owner = openOwner({ after })
   let cluster: Cluster
   let master: Program
@@ -37,7 +37,7 @@ describe('while its server does not serve', () => {
   })
 
   for (const part of ['etcd', 'kube-apiserver'] as const) {
-    test(`${part} is away for twenty seconds: the program lives, says so once, and all is right after the first write`, async () => {
+    test(`${part} is down for twenty seconds: the program runs on, logs it once, and corrects the first write afterwards`, async () => {
       const { etcd, server } = cluster
       const said = master.log.length
       const peer = part === 'etcd' ? etcd : server

@@ -17,7 +17,7 @@ function readmeLine(start: string): string {
   return text.split('\n').find((line) => line.startsWith(start)) ?? assert.fail(`the README has no line ${start}`)
 }
 
-test('from npm pack to a running controller in an empty folder, by the commands of the README', async (t) => {
+test('the commands of the README install the packed package in an empty folder and run it', async (t) => {
   const directory = await tempDir(t)
   const home = join(directory, 'home')
   const folder = join(directory, 'empty')

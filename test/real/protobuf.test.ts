@@ -98,7 +98,7 @@ for (const kind of ['stock', 'bare-1.32'] as const) {
     for (const [what, [resource, trim]] of Object.entries(read)) {
       // 1.32 has no IPAddresses in v1.
       if (resource === ipAddresses && kind === 'bare-1.32') continue
-      test(`${what} are the same in a list, in pages and in a stream of initial events as in JSON`, async () => {
+      test(`${what} are the same in protobuf as in JSON: in a list, in pages and in a stream of initial events`, async () => {
         types.length = 0
         const asKubeObject = resource as unknown as Resource<KubeObject>
         // Items of a list have no kind, objects of a stream have one. Only the fields that the trimmed copies have are
@@ -125,7 +125,7 @@ for (const kind of ['stock', 'bare-1.32'] as const) {
       })
     }
 
-    test('a watch from a version that is gone is expired, and a refusal has its words', async () => {
+    test('a protobuf watch from an old resourceVersion gets 410, and a refused list has the message of the server', async () => {
       // Its watch cache begins after the objects were made.
       const later = await client(await startApiserver(owner, { kind, etcd }))
       const query = { resourceVersion: '1', signal: AbortSignal.timeout(20_000), protobuf: trimService.protobuf }

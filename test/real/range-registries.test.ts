@@ -63,7 +63,7 @@ for (const { flavour, start } of [
   })
 }
 
-describe('ranges in ConfigMaps of a kube-apiserver that nobody bootstraps', () => {
+describe('ranges in ConfigMaps of a bare kube-apiserver', () => {
   const owner = openOwner({ after })
   let server: Apiserver
 
@@ -103,7 +103,7 @@ describe('ranges in ConfigMaps of a kube-apiserver that nobody bootstraps', () =
     }
   })
 
-  test('an account that may touch these ConfigMaps and no others can do all of it', async (t) => {
+  test('an account with rights to these ConfigMaps only can read, write and watch the ranges', async (t) => {
     const { api } = server
     const role = { metadata: { name: 'ledger' } }
     const named = {
@@ -166,7 +166,7 @@ describe('ranges of a real kube-apiserver', () => {
     await untilPasses('a Service', () => create('first', 30_000), { withinMs: 30_000 })
   })
 
-  test('what it wrote is read, and written back byte for byte', async (t) => {
+  test('a range that it wrote is decoded and written back byte for byte', async (t) => {
     const registry = open(t)
     for (const [index, port] of [30_001, 32_767, 30_007, 31_234].entries()) {
       await create(`exact-${index}`, port)
@@ -182,7 +182,7 @@ describe('ranges of a real kube-apiserver', () => {
     for (let index = 0; index < 4; index++) await remove(`exact-${index}`)
   })
 
-  test('its writes and ours overtake each other, and neither loses what the other took', async (t) => {
+  test('its writes and those of this program conflict, and neither loses an allocation of the other', async (t) => {
     const registry = open(t)
     const before = await registry.read(name, patient)
     assert.ok(before.type === 'range')
@@ -202,7 +202,7 @@ describe('ranges of a real kube-apiserver', () => {
     for (const service of ['meanwhile', 'beside']) await remove(service)
   })
 
-  test('every port that it gives and takes back is told, in its order, and after etcd was away that one should look', async (t) => {
+  test('a watch reports every allocation and release in order, and requests a new read after an outage of etcd', async (t) => {
     const registry = open(t)
     const target = { pass }
     const seen = await watching(target, registry, t)
@@ -235,7 +235,7 @@ describe('ranges of a real kube-apiserver', () => {
   })
 })
 
-test('a write that etcd was too slow to answer happens, or is overtaken by the next over the same read', async (t) => {
+test('a write that etcd answers too late takes effect, or the next write over the same read replaces it', async (t) => {
   const etcd = await startEtcd(openOwner(t))
   const registry = new EtcdRangeRegistry({
     etcd: openClient(t, [etcd.url], { requestTimeoutMs: 1_000 }),

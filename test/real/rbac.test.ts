@@ -54,7 +54,7 @@ function assertNothingForbidden(master: Program): void {
 describe('the rights in config/kustomize', () => {
   after(() => clusters.close())
 
-  test('the roles in config/kustomize/rbac are enough to bootstrap an empty server, to mend it and to withdraw', async (t) => {
+  test('the roles in config/kustomize/rbac suffice to bootstrap an empty server, repair it, evict and withdraw', async (t) => {
     const owner = openOwner(t)
     const { server, kubectl, kubeconfig } = await startRestricted(owner, 'rbac')
     const right = { addresses: ['192.0.2.1'], port: server.port }
@@ -101,7 +101,7 @@ describe('the rights in config/kustomize', () => {
     assertNothingForbidden(master)
   })
 
-  test('those in config/kustomize/rbac-endpoints are enough for the controllers of Endpoints and EndpointSlices', async (t) => {
+  test('the roles in config/kustomize/rbac-endpoints suffice for the controllers of Endpoints and EndpointSlices', async (t) => {
     const owner = openOwner(t)
     const { server, kubeconfig } = await startRestricted(owner, 'rbac-endpoints')
     const flags = ['--controllers=auto,endpoints,endpointslice,endpointslice-mirroring']
@@ -137,7 +137,7 @@ describe('the rights in config/kustomize', () => {
     assertNothingForbidden(master)
   })
 
-  test('those in config/kustomize/rbac-service-cidr are enough for the controller of ServiceCIDRs', async (t) => {
+  test('the roles in config/kustomize/rbac-service-cidr suffice for the controller of ServiceCIDRs', async (t) => {
     const owner = openOwner(t)
     const { server, kubeconfig } = await startRestricted(owner, 'rbac-service-cidr')
     const flags = ['--controllers=auto,service-cidr']
@@ -163,7 +163,7 @@ describe('the rights in config/kustomize', () => {
     assertNothingForbidden(master)
   })
 
-  test('those in config/kustomize/lease-namespace are enough with leases in a namespace of their own, which nobody else may write', async (t) => {
+  test('the roles in config/kustomize/lease-namespace suffice, and no other user can write the Leases of masters', async (t) => {
     const owner = openOwner(t)
     const { server, kubectl, kubeconfig } = await startRestricted(owner, 'lease-namespace')
     const flags = ['--lease-namespace=apiserver-bootstrap', '--on-shutdown=always']

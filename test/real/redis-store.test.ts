@@ -23,7 +23,7 @@ import { openOwner } from '../peers/owner.ts'
 import { type Redis, startRedis } from '../peers/redis.ts'
 import { throughout, untilPasses } from '../peers/until.ts'
 
-describe('a lease store of somebody else, on a real Redis', () => {
+describe('a custom lease store on a real Redis', () => {
   const owner = openOwner({ after })
   let redis: Redis
   let fleets = 0
@@ -40,7 +40,7 @@ describe('a lease store of somebody else, on a real Redis', () => {
   })
   for (const { name, run } of cases) test(name, run)
 
-  test('three masters are one fleet: who dies goes with its lease, who leaves goes at once, a frozen Redis costs nobody the address', async (t) => {
+  test('in a fleet of three a frozen Redis removes none, a withdrawn master leaves, a stopped one leaves with its lease', async (t) => {
     const random = seededRandom(1, 'fleet')
     const server = createApiServer({ clock: systemClock, random })
     const listed = async (): Promise<readonly string[]> => {

@@ -21,7 +21,7 @@ import { untilPasses } from '../peers/until.ts'
 const address = '192.0.2.1'
 const withinMs = 30_000
 
-test('500 IPAddresses of 500 that are deleted at once are all made again, once, as they were', async (t) => {
+test('500 IPAddresses that are deleted together are all recreated, once each, with the same content', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare' })
   const { etcd, server } = cluster
@@ -50,7 +50,7 @@ test('500 IPAddresses of 500 that are deleted at once are all made again, once, 
   assert.equal(await metricOf(master, repaired), 500)
 })
 
-test('800 IPAddresses that are deleted at one revision, which is more than a watch stands, are made again', async (t) => {
+test('800 IPAddresses deleted at one revision, more than a watch can deliver, are recreated', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare' })
   const { etcd, server } = cluster
@@ -65,7 +65,7 @@ test('800 IPAddresses that are deleted at one revision, which is more than a wat
 })
 
 for (const kind of ['bare', 'bare-1.32'] as const) {
-  test(`of Services that are made and deleted in numbers on a ${kind} server nothing is told that was not so`, async (t) => {
+  test(`mass creation and deletion of Services on a ${kind} server causes no false reports`, async (t) => {
     const owner = openOwner(t)
     const cluster = await startCluster(owner, { kind })
     const { etcd, server } = cluster

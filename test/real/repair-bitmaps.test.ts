@@ -21,7 +21,7 @@ const withinMs = 30_000
 const nodePort = { type: 'NodePort' }
 const ranges = ['serviceips', 'servicenodeports'] as const
 
-test('bitmaps of ClusterIPs and NodePorts that are zeroed under 200 Services are made right again', async (t) => {
+test('zeroed bitmaps of the ClusterIPs and NodePorts of 200 Services are repaired', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare-1.32' })
   const { etcd, server } = cluster
@@ -48,7 +48,7 @@ test('bitmaps of ClusterIPs and NodePorts that are zeroed under 200 Services are
   }
 })
 
-test('the server goes by the bitmaps that are made here: nothing is given out twice, and all is given out', async (t) => {
+test('the server allocates from the repaired bitmaps: nothing twice, and everything in the range', async (t) => {
   const owner = openOwner(t)
   const small = { clusterIps: '10.96.0.0/28', nodePorts: '30000-30009' }
   const flags = [`--service-cluster-ip-range=${small.clusterIps}`, `--service-node-port-range=${small.nodePorts}`]

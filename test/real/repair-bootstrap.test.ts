@@ -62,7 +62,7 @@ const servers = [
 ] as const
 
 for (const { name, kind, on, refusal } of servers) {
-  test(`kube-apiserver ${name} takes no Service before the start, and ClusterIP and NodePort Services soon after it`, async (t) => {
+  test(`kube-apiserver ${name} refuses Services before the program starts, and accepts them soon after`, async (t) => {
     const owner = openOwner(t)
     const etcd = on === 'etcd' ? await startEtcd(owner) : undefined
     const store = etcd ?? (await startKine(owner))
@@ -91,7 +91,7 @@ for (const { name, kind, on, refusal } of servers) {
   })
 }
 
-test('a dry run lists each repair that it would make, and makes none', async (t) => {
+test('a dry run logs each repair that it would make, and makes none', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare' })
   const { etcd, server } = cluster

@@ -139,7 +139,7 @@ async function damage({ etcd, server }: Cluster, living: Living, damages: Damage
  */
 export function testChurn(kind: 'bare' | 'bare-1.32'): void {
   const what = kind === 'bare' ? 'IPAddresses and NodePort bits' : 'bits of both bitmaps'
-  test(`no Service that is made or deleted while ${what} are lost loses what it holds, nor leaves any of it`, async (t) => {
+  test(`no Service loses its addresses or ports during churn in which ${what} are lost`, async (t) => {
     const owner = openOwner(t)
     const cluster = await startCluster(owner, { kind, flags: [`--service-node-port-range=${nodePorts}`] })
     const { etcd, server } = cluster

@@ -24,7 +24,7 @@ const external = {
   ports: [{ port: 80, nodePort: null }],
 }
 
-test('a Service that is turned into one without address and port gets the same again when it asks', async (t) => {
+test('a Service that becomes ExternalName and back gets the same ClusterIP and NodePort again', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare' })
   const { etcd, server } = cluster
@@ -62,7 +62,7 @@ test('a Service that is turned into one without address and port gets the same a
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
 
-test('the bitmap of ClusterIPs that an upgraded cluster still has, and no server uses, is left alone', async (t) => {
+test('the unused bitmap of ClusterIPs of an upgraded cluster is not changed', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'bare' })
   // It even has another range: it is from long ago.
@@ -84,7 +84,7 @@ test('the bitmap of ClusterIPs that an upgraded cluster still has, and no server
   await whenReady(master, withinMs)
 })
 
-test('a bitmap that the servers use no longer after their upgrade is repaired no longer, though two masters run on', async (t) => {
+test('two masters stop the repair of a bitmap that the servers no longer use after their upgrade', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'bare' })
   const bitmap = async (): Promise<ReadonlySet<number>> => (await storedRange(etcd, 'serviceips'))?.taken ?? new Set()

@@ -18,7 +18,7 @@ const nodePort = { type: 'NodePort' }
 const portsKey = rangeKey('servicenodeports')
 const mismatch = 'apiserver_bootstrap_range_withheld{range="servicenodeports",reason="mismatch"}'
 
-test('a server with other NodePorts than the flag is left unharmed, with a warning; --adopt-range goes over to the flag', async (t) => {
+test('a NodePort range of the server that differs from the flag is only reported; --adopt-range changes it to the flag', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare', flags: ['--service-node-port-range=31000-31999'] })
   const { etcd, server } = cluster
@@ -83,7 +83,7 @@ test('a server with other NodePorts than the flag is left unharmed, with a warni
   assert.equal(later.nodePorts?.taken.size, 20)
 })
 
-test('two masters with the same ranges do each repair once between them', async (t) => {
+test('two masters with the same ranges recreate each IPAddress once between them', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare' })
   const { etcd, server } = cluster
@@ -115,7 +115,7 @@ test('two masters with the same ranges do each repair once between them', async 
   }
 })
 
-test('of masters whose ranges differ, each that the stored range contradicts says so once, and none writes it', async (t) => {
+test('each master whose range differs from the stored one reports it once, and none writes the range', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare' })
   const { etcd, server } = cluster

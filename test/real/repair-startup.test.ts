@@ -21,7 +21,7 @@ const key = rangeKey('servicenodeports')
 const unreadable = Buffer.from('no RangeAllocation')
 const timeout = '--repair-startup-timeout=5s'
 
-test('a stored range that cannot be read leaves the program up, unready, and is never overwritten; mended by hand, all is ready', async (t) => {
+test('a stored range that cannot be decoded makes the program unready, is not overwritten, and is recreated once deleted', async (t) => {
   const owner = openOwner(t)
   const cluster = await startCluster(owner, { kind: 'bare' })
   const { etcd, server } = cluster
@@ -101,7 +101,7 @@ async function restricted(owner: Owner) {
   return { cluster, grant, apply, start }
 }
 
-test('a repair that is refused for long is degraded: the process lives, its address stays, and once the right is granted all is green', async (t) => {
+test('a repair that is refused for long is degraded; the master stays listed, and is ready once the right is granted', async (t) => {
   const owner = openOwner(t)
   const { cluster, apply, start } = await restricted(owner)
   const { server } = cluster
@@ -153,7 +153,7 @@ test('a repair that is refused for long is degraded: the process lives, its addr
   assert.deepEqual(await master.stop(), { code: 0, signal: null })
 })
 
-test('IPAddresses that may not be read at first, then not be written, are repaired once all of it is granted', async (t) => {
+test('IPAddresses are repaired once the rights to read and to write them are granted', async (t) => {
   const owner = openOwner(t)
   const { cluster, grant, apply, start } = await restricted(owner)
   const { etcd, server } = cluster

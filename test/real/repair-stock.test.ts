@@ -1,5 +1,5 @@
 import { test } from 'node:test'
 import { startStockServers } from './repair-stock-starts.ts'
 
-test('a stock server that starts with 800 IPAddresses missing makes them itself and lives, twice', (t) =>
+test('while the program runs, a stock server survives two starts without its 800 IPAddresses and recreates them itself', (t) =>
   startStockServers(t, { starts: 2 }))

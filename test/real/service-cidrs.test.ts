@@ -272,7 +272,7 @@ async function live(side: Side): Promise<void> {
   await side.reports('refused')
 }
 
-test('ServiceCIDRs live and go as with kube-controller-manager’s own controller', async (t) => {
+test('ServiceCIDRs go through the same states as with the controller of kube-controller-manager', async (t) => {
   const owner = openOwner(t)
   const [theirs, ours] = await Promise.all(
     (['kube-controller-manager', 'apiserver-bootstrap'] as const).map(async (which) => {
@@ -287,7 +287,7 @@ test('ServiceCIDRs live and go as with kube-controller-manager’s own controlle
   assert.deepEqual(ours?.history, theirs?.history)
 })
 
-test('beside kube-controller-manager nobody undoes what the other does, and a ServiceCIDR in use stays', async (t) => {
+test('beside kube-controller-manager neither controller undoes the other, and a ServiceCIDR in use stays', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'stock' })
   for (const which of ['kube-controller-manager', 'apiserver-bootstrap'] as const) {

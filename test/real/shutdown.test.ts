@@ -49,10 +49,10 @@ function without(address: string, history: readonly Transition[], since: number)
     )
 }
 
-describe('how a master shuts down', () => {
+describe('shutdown of a master', () => {
   after(() => clusters.close())
 
-  test('with --on-shutdown always the address is gone in the next write, and the exit code is 0', async (t) => {
+  test('with --on-shutdown always the next write removes the address, and the exit code is 0', async (t) => {
     const { masters, history, whenListed } = await startFleet(t, ['192.0.2.1'], ['--on-shutdown=always'])
     const since = history.length
     assert.deepEqual(await masters[0]?.stop(), ended)
@@ -65,7 +65,7 @@ describe('how a master shuts down', () => {
     )
   })
 
-  test('by default the only master beside a server that answers keeps its address when it stops, and a restart never takes it away', async (t) => {
+  test('by default the address of the only master stays listed when it stops and restarts', async (t) => {
     const { owner, server, masters, history, whenListed } = await startFleet(t, ['192.0.2.1'], shortLease)
     const since = history.length
     assert.deepEqual(await masters[0]?.stop(), ended)
@@ -88,7 +88,7 @@ describe('how a master shuts down', () => {
     assert.deepEqual(without('192.0.2.2', history, since), [])
   })
 
-  test('a restart of one of two masters with --on-shutdown keep inside the TTL never drops its address', async (t) => {
+  test('a restart of one of two masters with --on-shutdown keep within the TTL never removes its address', async (t) => {
     const flags = ['--on-shutdown=keep', '--lease-ttl=12s', '--reconcile-interval=2s']
     const { owner, server, masters, history } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], flags)
     const since = history.length
@@ -99,7 +99,7 @@ describe('how a master shuts down', () => {
     assert.deepEqual(without('192.0.2.1', history, since), [])
   })
 
-  test('with --on-shutdown keep and no successor the address is there until its lease ends', async (t) => {
+  test('with --on-shutdown keep and no successor the address is removed no sooner than its lease can expire', async (t) => {
     const flags = ['--on-shutdown=keep', ...shortLease]
     const { masters, history, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], flags)
     const since = history.length
@@ -111,7 +111,7 @@ describe('how a master shuts down', () => {
     assert.ok(removedAt - stoppedAt > 800, `gone ${Math.round(removedAt - stoppedAt)} ms after the signal`)
   })
 
-  test('withdraw takes the address of a running master out before it returns, and that master does not put it back', async (t) => {
+  test('withdraw removes the address of a running master, which does not restore it, and the audit trail has every write', async (t) => {
     const { owner, server, masters, history, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], shortLease)
     const since = history.length
     const withdrawal = await runToEnd(owner, [
@@ -174,7 +174,7 @@ describe('how a master shuts down', () => {
     assert.ok(tookMs < 20_000, `${Math.round(tookMs)} ms`)
   })
 
-  test('signals that come right behind the first, as `timeout` sends them, are one: the address is withdrawn', async (t) => {
+  test('signals right after the first, as `timeout` sends them, count as one: the address is withdrawn', async (t) => {
     const { masters, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], [])
     const [first, second] = masters
     assert.ok(first !== undefined && second !== undefined)
@@ -185,7 +185,7 @@ describe('how a master shuts down', () => {
     second.assertRunning()
   })
 
-  test('withdraw that finds nothing ends with 1 and says what it looked for, and where', async (t) => {
+  test('a withdraw that finds no lease exits with 1 and reports what it searched for, and where', async (t) => {
     const { owner, server, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], [])
     const withdraw = (address: string) =>
       runToEnd(owner, [
@@ -204,7 +204,7 @@ describe('how a master shuts down', () => {
     await whenListed('192.0.2.1', '192.0.2.2')
   })
 
-  test('the address is withdrawn before the delay of the shutdown, which follows it', async (t) => {
+  test('the address is withdrawn before the shutdown delay', async (t) => {
     const { masters, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], ['--shutdown-delay-duration=8s'])
     const [master] = masters
     assert.ok(master !== undefined)
@@ -216,7 +216,7 @@ describe('how a master shuts down', () => {
     assert.ok(performance.now() - startedAt > 7500)
   })
 
-  test('a shutdown beside a server that hangs is bounded by twice the interval', async (t) => {
+  test('a shutdown beside a hanging server ends in time, within 15 s for an interval of 2 s', async (t) => {
     const { server, masters } = await startFleet(t, ['192.0.2.1'], shortLease)
     server.pause()
     const startedAt = performance.now()
@@ -226,7 +226,7 @@ describe('how a master shuts down', () => {
     assert.ok(performance.now() - startedAt < 15_000, 'twice the interval of two seconds, with a wide margin')
   })
 
-  test('SIGINT ends it as SIGTERM does', async (t) => {
+  test('SIGINT ends a master like SIGTERM', async (t) => {
     const { masters, whenListed } = await startFleet(t, ['192.0.2.1', '192.0.2.2'], [])
     assert.deepEqual(await masters[1]?.stop({ signal: 'SIGINT' }), ended)
     await whenListed('192.0.2.1')

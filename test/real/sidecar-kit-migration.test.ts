@@ -7,7 +7,7 @@ import { ended, serverFlags, startKitFleet, withinMs } from './kit-fleet.ts'
 /** More than an interval of kube-apiserver's reconciler. */
 const ownIntervalMs = 12_000
 
-test('the migration of one of three masters of the kit to a stock kube-apiserver and back loses no address but by intent', async (t) => {
+test('migrating one of three masters of the kit to a stock kube-apiserver and back removes only the intended address', async (t) => {
   const { machines, sidecars, startSidecar, stopSidecar, meanwhileAway, verify, judge } = await startKitFleet(t)
   // The others list its port.
   const last = machines[2] as Machine

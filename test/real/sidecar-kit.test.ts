@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ended, startKitFleet } from './kit-fleet.ts'
 
-test('a rolling restart of three servers and sidecars of the kit loses no address but by intent', async (t) => {
+test('a rolling restart of three servers and sidecars of the kit removes only the intended addresses', async (t) => {
   const { machines, startSidecar, stopSidecar, withdraw, meanwhileAway, verify, judge } = await startKitFleet(t)
   for (const machine of machines) {
     await meanwhileAway(machine, async () => {

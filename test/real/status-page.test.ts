@@ -18,7 +18,7 @@ const withinMs = 60_000
 /** On an idle machine it takes a tenth of a second; this limit only shows that it is no accident. */
 const seenWithinMs = 20_000
 
-suite('the page of a fleet, in a browser', () => {
+suite('the status page of a fleet, in a browser', () => {
   const owner = openOwner({ after })
   let cluster: Awaited<ReturnType<typeof startCluster>>
   let masters: readonly Program[]
@@ -93,7 +93,7 @@ suite('the page of a fleet, in a browser', () => {
     return performance.now() - startMs
   }
 
-  test('an EndpointSlice that kubectl spoils is seen, with what was done about it', async (t) => {
+  test('the page shows an EndpointSlice that kubectl changed, and its correction', async (t) => {
     const shown = await opened(t, { width: 1440, scheme: 'light' })
     assert.deepEqual(
       (await rowsOf(shown, 'masters')).map((row) =>
@@ -121,7 +121,7 @@ suite('the page of a fleet, in a browser', () => {
     assert.deepEqual([...new Set(shown.requests.map((request) => new URL(request).origin))], [new URL(url).origin])
   })
 
-  test('a master that is killed is seen to lose its lease and then its place, and why', async (t) => {
+  test('the page shows the removal of a killed master and its reason', async (t) => {
     const shown = await opened(t, { width: 1440, scheme: 'dark' })
     await masters[1]?.kill()
     const left = addresses.filter((address) => address !== addresses[1])
@@ -150,7 +150,7 @@ suite('the page of a fleet, in a browser', () => {
     assert.deepEqual(shown.heard, [])
   })
 
-  test('names with HTML in them are text', async (t) => {
+  test('names that contain HTML are shown as text', async (t) => {
     const shown = await opened(t, { width: 1440, scheme: 'light' })
     const event = {
       apiVersion: 'v1',
@@ -175,7 +175,7 @@ suite('the page of a fleet, in a browser', () => {
     assert.deepEqual(shown.heard, [])
   })
 
-  test('a page whose server hangs says that nothing comes any more', async (t) => {
+  test('a page whose server hangs shows that it receives nothing more', async (t) => {
     const shown = await opened(t, { width: 1440, scheme: 'light' })
     process.kill(server.pid, 'SIGSTOP')
     try {
@@ -187,7 +187,7 @@ suite('the page of a fleet, in a browser', () => {
   })
 
   for (const scheme of ['light', 'dark'] as const) {
-    test(`in the ${scheme} scheme, also at 360 px, texts stand out and none is cut off, and keys reach each table`, async (t) => {
+    test(`in the ${scheme} scheme, also at 360 px, texts have enough contrast, none is cut off, and Tab reaches each table`, async (t) => {
       for (const width of [1440, 360]) {
         const shown = await opened(t, { width, scheme })
         await shown.page.screenshot({ path: join(artefacts, `status-page-${scheme}-${width}.png`), fullPage: true })

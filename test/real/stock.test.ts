@@ -12,7 +12,7 @@ import { untilPasses } from '../peers/until.ts'
 // The usual server of a sidecar: a stock server whose hooks are on, and whose endpoint reconciler alone is off.
 const stock = { kind: 'stock', flags: ['--endpoint-reconciler-type=none'] } as const
 
-test('on a stock server auto leaves namespaces and ServiceCIDR to it, says so once, and lists its master', async (t) => {
+test('on a stock server auto leaves namespaces and ServiceCIDR to the server, logs this once, and lists the master', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, stock)
   const master = await startMaster(owner, server, {
@@ -29,7 +29,7 @@ test('on a stock server auto leaves namespaces and ServiceCIDR to it, says so on
   assert.deepEqual(await writtenByTheProgram(server), [])
 })
 
-test('on a stock server a duty that is named is done all the same', async (t) => {
+test('on a stock server the program performs a duty that is named in --controllers', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, stock)
   await startMaster(owner, server, {
@@ -45,7 +45,7 @@ test('on a stock server a duty that is named is done all the same', async (t) =>
   )
 })
 
-test('a stock server that is started again without its hooks has its duties taken over by the sidecar that runs on', async (t) => {
+test('a running sidecar takes over the duties of a stock server that restarts without its hooks, and returns them later', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, stock)
   const master = await startMaster(owner, server, { address: '192.0.2.1' })

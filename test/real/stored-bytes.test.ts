@@ -42,9 +42,9 @@ function readExactly<Desc extends DescMessage>(kind: StoredKind<Desc>, value: Bu
   return stored.object
 }
 
-describe('values and the code that Kubernetes itself reads and writes them with', () => {
+describe('stored values and the Go code of Kubernetes', () => {
   const suite = <Desc extends DescMessage>(kind: StoredKind<Desc>, random: fc.Arbitrary<MessageShape<Desc>>): void => {
-    test(`${count} random ${kind.kind} that are written here mean the same to Go, which would write the same bytes`, async (t) => {
+    test(`Go decodes ${count} random ${kind.kind} of this program to the same objects and encodes them to the same bytes`, async (t) => {
       const objects = fc.sample(random, { seed, numRuns: count }).map((object) => asGoWrites(kind.schema, object))
       const values = objects.map((object) => Buffer.from(encodeStored(kind, object)))
       const readings = await goReads(openOwner(t), values)
@@ -55,7 +55,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
       }
     })
 
-    test(`${count} random ${kind.kind} that Go writes are read and written back byte for byte`, async (t) => {
+    test(`${count} random ${kind.kind} that Go encodes are decoded and encoded again byte for byte`, async (t) => {
       for (const value of await goMakes(openOwner(t), `v1 ${kind.kind}`, seed, count)) {
         const object = readExactly(kind, value)
         assert.deepEqual(Buffer.from(encodeStored(kind, asGoWrites(kind.schema, object))), value)
@@ -65,7 +65,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
   suite(endpoints, randomEndpoints)
   suite(rangeAllocation, randomRangeAllocations)
 
-  test('the fields of all messages are those of Go’s types', async (t) => {
+  test('the fields in go-fields.ts are those of the Go types', async (t) => {
     const written = await readFile(new URL('../../src/protobuf/go-fields.ts', import.meta.url), 'utf8')
     assert.equal(
       await goFields(openOwner(t)),
@@ -75,7 +75,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
   })
 
   for (const kind of Object.keys(kindMessages)) {
-    test(`100 random ${kind} that Go writes as protobuf have the JSON that Go writes of them`, async (t) => {
+    test(`100 random ${kind} that Go encodes as protobuf are decoded to the same JSON as by Go`, async (t) => {
       const values = await goMakes(openOwner(t), kind, seed, 100)
       for (const [index, reading] of (await goReads(openOwner(t), values)).entries()) {
         if (reading.error !== undefined) assert.fail(reading.error)
@@ -85,7 +85,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
   }
 
   for (const [kind, trim] of Object.entries({ 'v1 Pod': trimPod, 'v1 Node': trimNode, 'v1 Service': trimService })) {
-    test(`the copies of ${trimmedCount} random ${kind} are the same, read as protobuf and as JSON`, async (t) => {
+    test(`the trimmed copies of ${trimmedCount} random ${kind} are the same from protobuf and from JSON`, async (t) => {
       for (let batch = 0; batch < trimmedCount / 500; batch++) {
         const values = await goMakes(openOwner(t), kind, seed + batch, 500)
         for (const [index, reading] of (await goReads(openOwner(t), values)).entries()) {
@@ -98,7 +98,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
     })
   }
 
-  test('a fuzzed value that is read here is one that Go reads', async (t) => {
+  test('Go decodes every fuzzed value that this program decodes', async (t) => {
     const originals = (await goMakes(openOwner(t), 'v1 Endpoints', seed, 200)).filter(({ length }) => length < 1000)
     const changes = fc.tuple(fc.constantFrom(...originals), fc.nat(), fc.nat(255)).map(([value, at, byte]) => {
       const changed = Buffer.from(value)
@@ -113,7 +113,7 @@ describe('values and the code that Kubernetes itself reads and writes them with'
     }
   })
 
-  test('a lease that is renewed here is the one that Go would renew', async (t) => {
+  test('a lease that this program renews has the bytes that Go would encode', async (t) => {
     const values = [encodeMasterLease('192.0.2.1'), encodeMasterLease('2001:db8::1')]
     for (let renewal = 0; renewal < 300; renewal++) {
       const previous = decodeMasterLease(values.at(-1) as Uint8Array)
@@ -161,7 +161,7 @@ describe('values of a real kube-apiserver', () => {
     cluster = await startCluster(owner, { kind: 'stock', advertiseAddress: '192.0.2.7' })
   })
 
-  test('its lease is read, and is the one that we would have written', async () => {
+  test('its lease is decoded and equals the lease that this program would write', async () => {
     const value = await stored('/registry/masterleases/192.0.2.7')
     readExactly(endpoints, value)
     const lease = decodeMasterLease(value)
@@ -175,7 +175,7 @@ describe('values of a real kube-apiserver', () => {
     assert.deepEqual(Buffer.from(ours), value)
   })
 
-  test('a lease that we write is listed by it', async () => {
+  test('it lists a lease that this program writes', async () => {
     await storeValue(cluster.etcd, '/registry/masterleases/192.0.2.8', encodeMasterLease('192.0.2.8'))
     await untilPasses(
       'both addresses',
@@ -193,7 +193,7 @@ describe('values of a real kube-apiserver', () => {
     assert.deepEqual(servedObject(endpoints, object).metadata, withoutEmpty({ ...served }))
   })
 
-  test('its NodePorts are read, and it obeys those that we write', async () => {
+  test('its bitmap of NodePorts is decoded, and it respects a bitmap that this program writes', async () => {
     const key = '/registry/ranges/servicenodeports'
     await stored(key)
     assert.equal((await createNodePort('a', 30_001)).status, 201)

@@ -6,7 +6,7 @@ import { revisionOf } from '../peers/stored-history.ts'
 import { removeValue, storeValue } from '../peers/stored-values.ts'
 import { followKeys } from '../peers/stored-versions.ts'
 
-test('every version of a key is seen, through a kill of etcd and a compaction', async (t) => {
+test('followKeys records every version of a key through kills of etcd and a compaction', async (t) => {
   const owner = openOwner(t)
   const etcd = await startEtcd(owner)
   await storeValue(etcd, '/a', Buffer.from('before'))

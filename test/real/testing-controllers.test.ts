@@ -38,7 +38,9 @@ function broken(source: string): string {
   return mistaken
 }
 
-test('the guide to testing controllers holds under node:test, vitest and jest', { timeout: 280_000 }, async (t) => {
+test('the example of testing controllers works under node:test, vitest and jest, and detects a broken controller', {
+  timeout: 280_000,
+}, async (t) => {
   let directory: string | undefined
   // Before the directory is removed.
   t.after(async () => directory && endProcessesIn(directory))

@@ -37,7 +37,7 @@ const laterBy = (ms: number): Clock => ({
   schedule: (delayMs, callback) => systemClock.schedule(delayMs, callback),
 })
 
-test('each kind of damage is found by its check alone, and its printed command repairs it', async (t) => {
+test('each kind of damage fails only its own check, and its remedy repairs it', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'bare' })
   const { api, close } = await connect({ kubeconfig: server.kubeconfig, logger: silentLogger })

@@ -11,7 +11,7 @@ import { whenRight } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { runToEnd, startMaster } from '../peers/program.ts'
 
-test('on a healthy kube-apiserver with kube-controller-manager everything holds, with no flag but --kubeconfig', async (t) => {
+test('on a healthy kube-apiserver with kube-controller-manager no check fails, with --kubeconfig alone or more flags', async (t) => {
   const owner = openOwner(t)
   const { etcd, server } = await startCluster(owner, { kind: 'stock', authorization: 'RBAC' })
   await startControllerManager(owner, server)
@@ -64,7 +64,7 @@ serviceClusterIpRange: 10.96.0.0/12
   assert.doesNotMatch(own.output, /forbidden/)
 })
 
-test('on kine, and on 1.32 without ServiceCIDRs, everything holds or is skipped with the reason', async (t) => {
+test('on kine no check fails, and on 1.32 the check of ServiceCIDRs is skipped with the reason', async (t) => {
   const owner = openOwner(t)
   const kine = await startKine(owner)
   for (const [kind, prefix] of [

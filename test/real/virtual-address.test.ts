@@ -15,7 +15,7 @@ import { followKeys } from '../peers/stored-versions.ts'
 const shared = '192.0.2.100'
 const administrator = { commonName: 'kubernetes-admin', organizations: ['system:masters'] }
 
-test('three masters of the kit for a virtual address list it alone, and it stays when two of them die', async (t) => {
+test('three masters of the virtual-address kit list only that address, which stays listed when two of their servers die', async (t) => {
   const owner = openOwner(t)
   const authority = new CertificateAuthority()
   const store = await startEtcd(owner, { authority })

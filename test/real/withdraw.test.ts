@@ -9,7 +9,7 @@ import { runToEnd, startMaster } from '../peers/program.ts'
 const addresses = ['192.0.2.1', '192.0.2.2'] as const
 const securePort = 6443
 
-test('withdraw needs no address, and deletes the lease in etcd of a master whose API server is already gone', async (t) => {
+test('withdraw needs no address, and deletes the lease in etcd of a master whose API server is dead', async (t) => {
   const owner = openOwner(t)
   const etcd = await startEtcd(owner)
   const servers = await Promise.all(addresses.map(() => startApiserver(owner, { kind: 'bare', etcd })))

@@ -126,7 +126,7 @@ for (const [code, most] of [
   ['Unreachable', 620],
   ['Refused', 80],
 ] as const) {
-  test(`a registry whose reads end with ${code} is asked ever less often`, async () => {
+  test(`a registry whose reads fail with ${code} is retried at a limited rate until they succeed`, async () => {
     let reads = 0
     let fails = true
     const registry: RangeRegistry = {
@@ -150,7 +150,7 @@ for (const [code, most] of [
   })
 }
 
-test('a server with IPAddresses and no bitmap has its IPAddresses repaired only', async () => {
+test('on a server with IPAddresses and no bitmap only the IPAddresses are repaired', async () => {
   const { time, ipAddresses, bitmaps, settled, end } = start(new MemoryRangeRegistry())
   await time.advance(5_000)
   assert.equal(bitmaps.running, false)
@@ -163,7 +163,7 @@ test('a server with IPAddresses and no bitmap has its IPAddresses repaired only'
   await end()
 })
 
-test('a server with both has both repaired once it is seen to use the bitmap', async () => {
+test('on a server with IPAddresses and a bitmap the bitmap is repaired only once a server uses it', async () => {
   const { time, ipAddresses, bitmaps, settled, use, end } = start(await stored('serviceips'))
   ipAddresses.served = 'served'
   ipAddresses.settle()
@@ -176,7 +176,7 @@ test('a server with both has both repaired once it is seen to use the bitmap', a
   await end()
 })
 
-test('a bitmap that no server uses any more is repaired no longer, until one uses it again', async () => {
+test('the repair of a bitmap ends when no server uses it any more, and begins again when one does', async () => {
   const { time, ipAddresses, bitmaps, repair, settled, use, disuse, made, end } = start(await stored('serviceips'))
   ipAddresses.served = 'absent'
   await time.advance(5_000)
@@ -199,7 +199,7 @@ test('a bitmap that no server uses any more is repaired no longer, until one use
   await end()
 })
 
-test('where both are repaired, neither alone counts as settled', async () => {
+test('while both repairs run, one alone does not settle the whole', async () => {
   const { time, ipAddresses, bitmaps, settled, use, end } = start(await stored('serviceips'))
   use()
   ipAddresses.served = 'served'
@@ -213,7 +213,7 @@ test('where both are repaired, neither alone counts as settled', async () => {
   await end()
 })
 
-test('a server that lacks IPAddresses for a moment now and then has them', async () => {
+test('a server that lacks IPAddresses only briefly does not start the repair of bitmaps', async () => {
   const { time, ipAddresses, bitmaps, end } = start(new MemoryRangeRegistry())
   ipAddresses.served = 'absent'
   await time.advance(2_000)
@@ -228,7 +228,7 @@ test('a server that lacks IPAddresses for a moment now and then has them', async
   await end()
 })
 
-test('a bitmap that appears later is found within an interval', async () => {
+test('a bitmap that appears later is repaired within an interval', async () => {
   const registry = new OrderedRegistry()
   const { time, ipAddresses, bitmaps, use, end } = start(registry)
   use()
@@ -245,7 +245,7 @@ for (const [what, registry, reports] of [
   ['with a registry', new MemoryRangeRegistry(), 0],
   ['without one', noneRegistry, 1],
 ] as const) {
-  test(`a server without IPAddresses has its bitmap repaired ${what}, once it has said so for a while`, async () => {
+  test(`with or without a registry (here ${what}), the bitmap repair starts once IPAddresses are absent for a while`, async () => {
     const { time, ipAddresses, bitmaps, settled, missing, end } = start(registry)
     ipAddresses.served = 'absent'
     await time.advance(2_000)
@@ -263,7 +263,7 @@ for (const [what, registry, reports] of [
   })
 }
 
-test('what ails a repair that is not in use is not told', async () => {
+test('the fault of a repair that is not in use is not reported', async () => {
   const { time, ipAddresses, bitmaps, repair, end } = start(new MemoryRangeRegistry())
   ipAddresses.reason = 'no default ServiceCIDR'
   bitmaps.reason = 'not begun'
@@ -277,7 +277,7 @@ test('what ails a repair that is not in use is not told', async () => {
   await end()
 })
 
-test('without a registry the bitmap is missing only until the server has IPAddresses', async () => {
+test('without a registry the bitmap is reported as missing only until the server has IPAddresses', async () => {
   const { time, ipAddresses, bitmaps, missing, made, end } = start(noneRegistry)
   ipAddresses.served = 'absent'
   await time.advance(200_000)
@@ -288,7 +288,7 @@ test('without a registry the bitmap is missing only until the server has IPAddre
   await end()
 })
 
-test('when one of the two fails, the other ends and the failure is told', async () => {
+test('when one of the two repairs fails, the other ends and the error is passed on', async () => {
   const { time, ipAddresses, bitmaps, failure } = start(await stored('serviceips'))
   ipAddresses.served = 'absent'
   await time.advance(5_000)
@@ -379,7 +379,7 @@ async function watched(...taken: readonly number[]) {
   }
 }
 
-test('a bit that is set before its Service is stored proves that a server uses the bitmap, also if it arrives later', async () => {
+test('a bit that is set before its Service is stored proves that a server uses the bitmap, even if it arrives later', async () => {
   for (const bitFirst of [true, false]) {
     const cluster = await watched(1, 2)
     const at = await cluster.latest()
@@ -402,7 +402,7 @@ test('a bit that is set after its Service was stored proves nothing: a repair ma
   await cluster.end()
 })
 
-test('neither old Services and bits nor new ones without each other prove anything', async () => {
+test('neither old Services and bits, nor new ones without their counterparts, prove use of the bitmap', async () => {
   const cluster = await watched(1)
   await cluster.make(3)
   await cluster.set([1, 2, 8])
@@ -414,7 +414,7 @@ test('neither old Services and bits nor new ones without each other prove anythi
   await cluster.end()
 })
 
-test('a bit that is delivered long after its Service proves nothing', async () => {
+test('a bit that arrives long after its Service proves nothing', async () => {
   const cluster = await watched(1, 2)
   const at = await cluster.latest()
   await cluster.make(7)
@@ -425,7 +425,7 @@ test('a bit that is delivered long after its Service proves nothing', async () =
   await cluster.end()
 })
 
-test('bits that may have been set in a gap of the watch prove nothing, those after it do', async () => {
+test('bits that may have been set in a gap of the watch prove nothing; later bits prove use', async () => {
   const cluster = await watched(1, 2)
   cluster.gap()
   await cluster.set([1, 2, 7])
@@ -439,7 +439,7 @@ test('bits that may have been set in a gap of the watch prove nothing, those aft
   await cluster.end()
 })
 
-test('the bits of NodePorts and of other addresses prove nothing', async () => {
+test('bits of NodePorts, of other addresses and of another range prove nothing', async () => {
   const cluster = await watched(1, 2)
   await cluster.set([], { name: 'servicenodeports', range: '30000-30253' })
   await cluster.set([7], { name: 'servicenodeports', range: '30000-30253' })
@@ -475,7 +475,7 @@ async function repaired() {
   }
 }
 
-test('a bitmap is unused once five new ClusterIPs in a row, and those of three intervals, have no bit from a server', async () => {
+test('a bitmap is unused after five new ClusterIPs in a row and three intervals without a bit from a server', async () => {
   const cluster = await repaired()
   const { time } = cluster
   await time.advance(40_000)
@@ -501,7 +501,7 @@ test('a bitmap is unused once five new ClusterIPs in a row, and those of three i
   await cluster.end()
 })
 
-test('ClusterIPs prove nothing against the servers if their bits may have been missed, or cannot be in the bitmap', async () => {
+test('ClusterIPs are no evidence of disuse if their bits may have been missed or cannot be in the bitmap', async () => {
   const cluster = await repaired()
   const { time } = cluster
   await time.advance(40_000)
@@ -536,7 +536,7 @@ test('ClusterIPs prove nothing against the servers if their bits may have been m
   await cluster.end()
 })
 
-test('the bit of a Service that is gone, or one of very many, proves nothing for another Service', async () => {
+test('the bit of a deleted Service, and one of many bits set at once, prove nothing for another Service', async () => {
   const cluster = await repaired()
   await cluster.make(7)
   await cluster.remove('s7')

@@ -56,7 +56,7 @@ async function opened() {
   return { world, api, live, follow, requests }
 }
 
-test('few Services are read one by one, many by one list, and those that are not there are left out', async () => {
+test('few Services are read one by one, many with one list, and missing ones are omitted', async () => {
   const { world, api, requests } = await opened()
   const made: Service[] = []
   for (let port = 1; port <= 12; port++) made.push(await world.service(30_000 + port))
@@ -77,7 +77,7 @@ test('few Services are read one by one, many by one list, and those that are not
   assert.deepEqual(requests, ['list'])
 })
 
-test('of live Services only the fields of the repairs are asked for and kept', async () => {
+test('a live read requests and returns only the fields that the repairs need', async () => {
   const { world, api } = await opened()
   const queries: ListQuery[] = []
   const recording = passedOn(api, {
@@ -112,7 +112,7 @@ test('of live Services only the fields of the repairs are asked for and kept', a
   assert.equal(queries[0]?.protobuf, trimService.protobuf)
 })
 
-test('every holder of a number is read: one that has given it up does not hide another', async () => {
+test('all holders of a number are read; a deleted one does not hide another one', async () => {
   const { world, live, follow, requests } = await opened()
   const first = await world.service(30_001)
   const second = await world.service(30_001, 30_002)
@@ -136,7 +136,7 @@ test('a Service that holds several of the numbers is read once', async () => {
   assert.deepEqual(requests, [`get ${metadata?.name}`])
 })
 
-test('of many numbers the holders of eight are read, and these are named, unless all are asked for', async () => {
+test('of many numbers only the holders of eight are read, and these numbers are returned, unless all are requested', async () => {
   const { world, live, follow, requests } = await opened()
   for (let port = 1; port <= 20; port++) await world.service(30_000 + port)
   await follow()
@@ -154,7 +154,7 @@ test('of many numbers the holders of eight are read, and these are named, unless
   assert.deepEqual(requests, ['list'])
 })
 
-test('all numbers are those that are held now, whatever the informer has', async () => {
+test('a read of all numbers returns those that Services on the server hold, whatever the informer has', async () => {
   const { world, live, follow } = await opened()
   const gone = await world.service(30_001)
   await follow()
@@ -165,7 +165,7 @@ test('all numbers are those that are held now, whatever the informer has', async
   assert.equal(checked, undefined)
 })
 
-test('what the informer has is reported as not allocated, not as about to be', async () => {
+test('numbers from the informer are reported as not allocated, without a mention of repairing', async () => {
   const { world, live, follow } = await opened()
   const { metadata } = await world.service(30_001)
   await follow()
@@ -174,7 +174,7 @@ test('what the informer has is reported as not allocated, not as about to be', a
   assert.doesNotMatch(finding?.note ?? '', /repairing/)
 })
 
-test('of two ranges each looks for its own numbers only', async () => {
+test('the reader of each of two ranges finds only the numbers of its own range', async () => {
   const { world, live, follow } = await opened()
   await world.api.create(services, {
     metadata: { namespace: 'default', name: 'dual' },

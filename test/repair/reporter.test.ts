@@ -38,7 +38,7 @@ function duplicate(index: number): Finding {
   }
 }
 
-test('what stands is logged once, and counted and told as an event in every full pass', async () => {
+test('a persisting finding is logged once, and each full pass counts it and emits an event', async () => {
   const { events, logger, reporter, sample } = setUp()
   reporter.report([duplicate(1)], { full: false })
   reporter.report([duplicate(1)], { full: false })
@@ -58,7 +58,7 @@ test('what stands is logged once, and counted and told as an event in every full
   })
 })
 
-test('the passes of two repairs with the same metrics do not make each other forget what was logged', async () => {
+test('two repairs with the same metrics each log a finding only once', async () => {
   const { logger, reporter, sample } = setUp()
   const other = reporter.beside()
   for (let pass = 0; pass < 3; pass++) {
@@ -72,7 +72,7 @@ test('the passes of two repairs with the same metrics do not make each other for
   )
 })
 
-test('what has gone and comes back is news again', () => {
+test('a finding that disappears and returns is logged again', () => {
   const { logger, reporter } = setUp()
   reporter.report([duplicate(1)], { full: true })
   reporter.report([], { full: true })
@@ -80,7 +80,7 @@ test('what has gone and comes back is news again', () => {
   assert.equal(logger.lines.length, 2)
 })
 
-test('what was put right and comes back is news again, and counts as a repair', async () => {
+test('a repaired finding counts as a repair, and is logged again when it returns', async () => {
   const { logger, reporter, sample } = setUp()
   reporter.report([duplicate(1)], { full: false })
   reporter.repaired(duplicate(1))
@@ -92,7 +92,7 @@ test('what was put right and comes back is news again, and counts as a repair', 
   )
 })
 
-test('of a mass of findings the first twenty are told one by one, and all are counted', async () => {
+test('of many findings the first twenty are logged and emitted as events, and all are counted', async () => {
   const { events, logger, reporter, sample } = setUp()
   reporter.report(
     Array.from({ length: 500 }, (_, index) => duplicate(index)),
@@ -107,7 +107,7 @@ test('of a mass of findings the first twenty are told one by one, and all are co
   )
 })
 
-test('a dry run lists them all', () => {
+test('a dry run logs all findings', () => {
   const { logger, reporter } = setUp({ dryRun: true })
   reporter.report(
     Array.from({ length: 500 }, (_, index) => duplicate(index)),
@@ -116,7 +116,7 @@ test('a dry run lists them all', () => {
   assert.equal(logger.lines.length, 500)
 })
 
-test('a leak, which no object is to blame for, is logged and counted', async () => {
+test('a leak, which has no object, is logged and counted without an event', async () => {
   const { events, logger, reporter, sample } = setUp()
   const note = 'the node port 30001 appears to have leaked: cleaning up'
   reporter.report([{ type: 'leak', reason: 'PortNotAllocated', item: '30001', note, regarding: undefined }], {
@@ -129,7 +129,7 @@ test('a leak, which no object is to blame for, is logged and counted', async () 
   )
 })
 
-test('the age of the last full pass is that of the repair that passed longest ago, and absent without a pass', async () => {
+test('the metric for the age of the last full pass shows the oldest of two repairs, and is absent without a pass', async () => {
   const { reporter, time, sample } = setUp()
   assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), undefined)
   const age = (seconds: number) => `apiserver_bootstrap_repair_last_pass_age_seconds{repair="node-port"} ${seconds}`
@@ -145,7 +145,7 @@ test('the age of the last full pass is that of the repair that passed longest ag
   assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), undefined)
 })
 
-test('what was repaired is counted, unless nothing is written', async () => {
+test('a repair is counted, except in a dry run', async () => {
   for (const dryRun of [false, true]) {
     const { reporter, logger, sample } = setUp({ dryRun })
     reporter.report([duplicate(1)], { full: false })

@@ -6,7 +6,7 @@ import { Store } from '../../src/kube/store.ts'
 import { clusterIpsOf, nodePortsOf, trimService } from '../../src/repair/service-claims.ts'
 import { someServices } from './bitmap/samples.ts'
 
-test('what is dropped of a Service changes nothing of what it holds', () => {
+test('trimming a Service does not change which ClusterIPs and NodePorts it holds', () => {
   fc.assert(
     fc.property(someServices, (services) => {
       for (const service of services) {
@@ -19,7 +19,7 @@ test('what is dropped of a Service changes nothing of what it holds', () => {
   )
 })
 
-test('who a Service is stays known, and what else it has goes', () => {
+test('trimming a Service preserves its identity and drops unused fields', () => {
   const metadata = {
     ...{ namespace: 'default', name: 'web', uid: 'u', resourceVersion: '7' },
     creationTimestamp: '2026-01-01T00:00:00Z',
@@ -43,7 +43,7 @@ test('who a Service is stays known, and what else it has goes', () => {
   assert.equal(kept.status, undefined)
 })
 
-test('a packed Service is as it was, and shares its type if it has nothing but ClusterIPs', () => {
+test('a packed Service unpacks unchanged, and shares its type if it holds only ClusterIPs', () => {
   const { packing } = trimService
   const through = (service: Service): Service => {
     const { texts, shared } = packing.split(service)
@@ -91,14 +91,14 @@ test('a packed Service is as it was, and shares its type if it has nothing but C
   )
 })
 
-test('a Service is found by its addresses in their canonical form', () => {
+test('a Service is indexed by its addresses in canonical form', () => {
   const keys = (clusterIPs: readonly string[]) =>
     trimService.packing.keysOf({ spec: { clusterIP: clusterIPs[0], clusterIPs } } as Service)
   assert.deepEqual(keys(['010.0.0.1', 'FD00::1']), ['10.0.0.1', 'fd00::1'])
   assert.deepEqual(keys(['None']), [])
 })
 
-test('a Service with fields of the wrong type is refused; null is what Go writes for an empty field', () => {
+test('a Service with a field of the wrong type is refused; a null field counts as empty', () => {
   const clusterIP = '10.96.0.9'
   for (const spec of [
     { clusterIP: 5 },
@@ -131,18 +131,18 @@ test('a Service with fields of the wrong type is refused; null is what Go writes
   }
 })
 
-test('a Service that has no clusterIPs yet holds its clusterIP', () => {
+test('a Service without clusterIPs holds its clusterIP', () => {
   assert.deepEqual(clusterIpsOf({ spec: { clusterIP: '10.96.0.9' } } as Service), ['10.96.0.9'])
   assert.deepEqual(clusterIpsOf({ spec: { clusterIP: 'None', clusterIPs: ['None'] } } as Service), [])
   assert.deepEqual(clusterIpsOf({} as Service), [])
 })
 
-test('a port without a NodePort, or with 0 for one, holds none', () => {
+test('a port whose NodePort is missing or 0 holds none', () => {
   const ports = [{ port: 80, nodePort: 0 }, { port: 81 }, { port: 82, nodePort: 1 }]
   assert.deepEqual(nodePortsOf({ spec: { ports, healthCheckNodePort: 0 } } as Service), [1])
 })
 
-test('a field that is null counts as one that is missing', () => {
+test('a null field counts as missing', () => {
   const none = { spec: { clusterIP: null, clusterIPs: null, healthCheckNodePort: null, ports: null } }
   const numberless = { spec: { ...none.spec, ports: [{ port: 80, nodePort: null, protocol: null }] } }
   const held = { spec: { ...none.spec, clusterIPs: [null] } }

@@ -15,7 +15,7 @@ for (const [name, setUp] of [
     },
   ],
 ] as const) {
-  test(`${name} runs a callback once, when its delay is over and not before`, async () => {
+  test(`${name} runs a callback once, after its delay and not before`, async () => {
     const { clock, pass } = setUp()
     const dueMs = clock.monotonicMs() + 5
     const ranAtMs: number[] = []
@@ -25,7 +25,7 @@ for (const [name, setUp] of [
     assert.ok((ranAtMs[0] as number) >= dueMs, `${ranAtMs[0]} is before ${dueMs}`)
   })
 
-  test(`${name} never runs a callback within schedule, even without delay`, async () => {
+  test(`${name} never runs a callback inside schedule, even with a delay of zero or less`, async () => {
     const { clock, pass } = setUp()
     for (const delayMs of [0, -1, -Infinity]) {
       let ran = false
@@ -38,7 +38,7 @@ for (const [name, setUp] of [
     }
   })
 
-  test(`${name} runs callbacks in the order of their due times`, async () => {
+  test(`${name} runs callbacks in order of their due times`, async () => {
     const { clock, pass } = setUp()
     const order: string[] = []
     clock.schedule(20, () => order.push('late'))
@@ -47,7 +47,7 @@ for (const [name, setUp] of [
     assert.deepEqual(order, ['early', 'late'])
   })
 
-  test(`${name} forgets a cancelled callback, and cancelling is harmless when it is too late or done again`, async () => {
+  test(`${name} does not run a cancelled callback; a late or repeated cancel is harmless`, async () => {
     const { clock, pass } = setUp()
     let runs = 0
     const cancelEarly = clock.schedule(2, () => runs++)
@@ -59,7 +59,7 @@ for (const [name, setUp] of [
     assert.equal(runs, 1)
   })
 
-  test(`${name} holds a callback for ever where the delay is infinite, and refuses NaN`, async () => {
+  test(`${name} does not run a callback with an infinite delay, and rejects a delay of NaN`, async () => {
     const { clock, pass } = setUp()
     let ran = false
     const cancel = clock.schedule(Infinity, () => {
@@ -71,7 +71,7 @@ for (const [name, setUp] of [
     assert.throws(() => clock.schedule(Number.NaN, () => {}), RangeError)
   })
 
-  test(`${name} lets a sleeper go at once when its signal is aborted`, async () => {
+  test(`${name} ends a sleep at once when its signal is aborted`, async () => {
     const { clock, pass } = setUp()
     const controller = new AbortController()
     const asleep = sleep(clock, 60_000, controller.signal)
@@ -82,7 +82,7 @@ for (const [name, setUp] of [
   })
 }
 
-test('the system clock keeps to a delay that setTimeout would overflow on', async () => {
+test('the system clock does not run a callback at once if its delay overflows setTimeout', async () => {
   let ran = false
   const cancel = systemClock.schedule(2 ** 31, () => {
     ran = true
@@ -92,7 +92,7 @@ test('the system clock keeps to a delay that setTimeout would overflow on', asyn
   assert.equal(ran, false)
 })
 
-test('the system clock does not believe a timer that fires too early', (t) => {
+test('the system clock does not run a callback when its timer fires too early', (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   let ran = false
   const cancel = systemClock.schedule(60_000, () => {
@@ -103,6 +103,6 @@ test('the system clock does not believe a timer that fires too early', (t) => {
   assert.equal(ran, false)
 })
 
-test('the system clock shows the time of day', () => {
+test('the system clock returns the current wall time', () => {
   assert.ok(Math.abs(systemClock.wallMs() - Date.now()) < 1000)
 })

@@ -3,12 +3,12 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { messageOf, printable, printableLines } from '../../src/runtime/errors.ts'
 
-test('an error says its message, without its class; anything else says itself', () => {
+test('messageOf returns the message of an error without its class, and any other value as text', () => {
   const thrown: readonly unknown[] = [new RangeError('too far'), new Error(''), 'text', undefined, null, 7]
   assert.deepEqual(thrown.map(messageOf), ['too far', '', 'text', 'undefined', 'null', '7'])
 })
 
-test('what a terminal would obey or hide becomes an escape', () => {
+test('printable escapes characters that control or disappear in a terminal', () => {
   for (const [text, shown] of [
     ['\u001b[2J\u001b]0;title\u0007', '\\u001b[2J\\u001b]0;title\\u0007'],
     ['a\r\nb\tc\u007f', 'a\\u000d\\u000ab\\u0009c\\u007f'],
@@ -22,17 +22,17 @@ test('what a terminal would obey or hide becomes an escape', () => {
   }
 })
 
-test('text of every script stays as it is', () => {
+test('printable leaves text of every script unchanged', () => {
   for (const text of ['control-1.example', 'Grüße, 東京 · नमस्ते – «x»', '👍', 'C:\\u001b', '']) {
     assert.equal(printable(text), text)
   }
 })
 
-test('nothing but the line breaks of text of several lines is let through', () => {
+test('printableLines leaves line breaks unescaped, but no other control characters', () => {
   assert.equal(printableLines('a\nb\r\n\u001b'), 'a\nb\\u000d\n\\u001b')
 })
 
-test('JSON stays the same JSON', () => {
+test('printable turns JSON into equivalent JSON without control characters', () => {
   fc.assert(
     fc.property(fc.json({ stringUnit: 'binary' }), (json) => {
       const shown = printable(json)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { memoize } from '../../src/runtime/memo.ts'
 
-test('a result is remembered, up to a limit, and the oldest is read again', () => {
+test('memoize remembers results up to its limit and computes the oldest again', () => {
   const read: string[] = []
   const lengthOf = memoize((text) => {
     read.push(text)

@@ -31,12 +31,12 @@ function setUp() {
   return { time, limit, send, ask }
 }
 
-test('a request is given up at the limit, and the next one has as long', async () => {
+test('a request is abandoned at the limit, and the next one has the same limit', async () => {
   const { ask } = setUp()
   assert.deepEqual([await ask(99), await ask(5_000), await ask(5_000), await ask(99)], [undefined, 100, 100, undefined])
 })
 
-test('a store that is slow all the time gets more time after a few requests, until it is fast again', async () => {
+test('after a few timeouts a constantly slow store gets a longer limit, until it is fast again', async () => {
   const { ask } = setUp()
   for (let request = 0; request < 4; request++) assert.equal(await ask(150), 100)
   for (let request = 0; request < 3; request++) assert.equal(await ask(150), undefined)
@@ -44,7 +44,7 @@ test('a store that is slow all the time gets more time after a few requests, unt
   assert.equal(await ask(150), 100)
 })
 
-test('requests that hang at the same time count as one', async () => {
+test('requests that hang at the same time count as one timeout', async () => {
   const { time, send, ask } = setUp()
   for (let round = 0; round < 3; round++) {
     const hung = [send(5_000), send(5_000)]
@@ -57,7 +57,7 @@ test('requests that hang at the same time count as one', async () => {
   assert.equal(await ask(150), undefined)
 })
 
-test('after an outage of any length, a few answers in time end the longer limit', async () => {
+test('after a long outage a few answers in time restore the short limit', async () => {
   const { ask } = setUp()
   for (let request = 0; request < 30; request++) await ask(5_000)
   assert.equal(await ask(5_000), 1_600)
@@ -65,7 +65,7 @@ test('after an outage of any length, a few answers in time end the longer limit'
   assert.equal(await ask(5_000), 100)
 })
 
-test('what an outage swallowed is given up at the limit once the store answers in time again', async () => {
+test('requests lost in an outage are abandoned at the normal limit once the store answers in time again', async () => {
   const { time, send, ask } = setUp()
   for (let request = 0; request < 5; request++) await ask(5_000)
   // Both of these requests have a limit of 400 ms.
@@ -78,7 +78,7 @@ test('what an outage swallowed is given up at the limit once the store answers i
   assert.deepEqual([await swallowed, await sentLater], [160, 100])
 })
 
-test('a list that is slow beside fast requests is cut short only once', async () => {
+test('a slow list among fast requests is cut short only once', async () => {
   const { time, send, ask } = setUp()
   for (let request = 0; request < 5; request++) await ask(5_000)
   const cut = send(350)
@@ -90,7 +90,7 @@ test('a list that is slow beside fast requests is cut short only once', async ()
   assert.deepEqual([await cut, await list], [160, undefined])
 })
 
-test('an abort ends a request with its own reason, at once', async () => {
+test('an abort ends a request at once, with the reason of the abort', async () => {
   const { limit } = setUp()
   const stop = new AbortController()
   const ended = limit.run(stop.signal, () => new Promise(() => {}))
@@ -100,7 +100,7 @@ test('an abort ends a request with its own reason, at once', async () => {
 
 const never = new AbortController().signal
 
-test('so many are let in at a time, the others in the order in which they came, and who gives up keeps nobody waiting', async () => {
+test('a semaphore admits callers up to its limit, the others in order of arrival; a caller that gives up blocks nobody', async () => {
   const semaphore = new Semaphore(2)
   const entered: string[] = []
   const enter = (name: string, signal = never) =>
@@ -126,7 +126,7 @@ test('so many are let in at a time, the others in the order in which they came, 
   await Promise.all([enter('fifth'), enter('sixth')])
 })
 
-test('a caller that gives up as its turn comes takes nobody else off the list', { timeout: 5_000 }, async () => {
+test('a caller that gives up as it is admitted removes no other from the queue', { timeout: 5_000 }, async () => {
   const semaphore = new Semaphore(1)
   const holder = await semaphore.acquire(signal)
   const leaver = new AbortController()

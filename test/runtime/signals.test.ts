@@ -6,7 +6,7 @@ import { abortable, aborted, linkedController, together } from '../../src/runtim
 const listeners = (...signals: AbortSignal[]): number[] =>
   signals.map((signal) => getEventListeners(signal, 'abort').length)
 
-test('a linked controller is aborted by whichever source comes first, with its reason, and lets go of all', () => {
+test('the first aborted source aborts a linked controller with its reason; the controller removes its listeners from all sources', () => {
   const a = new AbortController()
   const b = new AbortController()
   const { controller } = linkedController(a.signal, undefined, b.signal)
@@ -24,7 +24,7 @@ test('a controller linked to an aborted signal is aborted from the start', () =>
   assert.deepEqual(listeners(a.signal), [0])
 })
 
-test('an unlinked controller hears its sources no more, but can still be aborted itself', () => {
+test('an unlinked controller ignores its sources, but its owner can still abort it', () => {
   const source = new AbortController()
   const { controller, unlink } = linkedController(source.signal)
   unlink()
@@ -44,7 +44,7 @@ test('an abortable promise settles as the promise does and leaves no listener', 
   assert.deepEqual(listeners(signal), [0])
 })
 
-test('an abortable promise rejects with the reason once the signal is aborted, and its late rejection bothers nobody', async () => {
+test('an abortable promise rejects with the reason of an aborted signal; a later rejection of the original promise is handled', async () => {
   const controller = new AbortController()
   const slow = Promise.withResolvers<void>()
   const waiting = abortable(slow.promise, controller.signal)
@@ -55,7 +55,7 @@ test('an abortable promise rejects with the reason once the signal is aborted, a
   await new Promise(setImmediate)
 })
 
-test('aborted resolves when the signal is aborted, at once if it is', async () => {
+test('aborted resolves when the signal is aborted, at once if it already is', async () => {
   const controller = new AbortController()
   const waiting = aborted(controller.signal)
   controller.abort()
@@ -63,7 +63,7 @@ test('aborted resolves when the signal is aborted, at once if it is', async () =
   await aborted(controller.signal)
 })
 
-test('all end with the signal, whether they resolve or reject with its reason', async () => {
+test('together ends when its signal is aborted, whether the tasks resolve or reject with its reason', async () => {
   const stop = new AbortController()
   const ended: string[] = []
   const running = together(stop.signal, [
@@ -79,7 +79,7 @@ test('all end with the signal, whether they resolve or reject with its reason', 
   assert.deepEqual(ended.sort(), ['rejects', 'resolves'])
 })
 
-test('one that fails ends the others, and its failure is told when they have ended', async () => {
+test('a task that fails aborts the others, and together rejects with its error after they have ended', async () => {
   const ended: string[] = []
   const running = together(new AbortController().signal, [
     (signal) => aborted(signal).then(() => ended.push('the other')),

@@ -14,16 +14,16 @@ function* sumTo(limit: number, onStep: (step: number) => void = () => {}): Steps
   return sum
 }
 
-test('all steps can be carried out at once', () => {
+test('atOnce executes all steps in one call', () => {
   assert.equal(atOnce(sumTo(1_000)), 500_500)
 })
 
-test('a short computation ends before the call returns', () => {
+test('inSlices finishes a short computation before it returns', () => {
   const time = new VirtualClock()
   assert.equal(inSlices(time.view(), sumTo(1_000)), 500_500)
 })
 
-test('a long computation lets others run at least every 15 ms', async () => {
+test('inSlices interrupts a long computation at least every 15 ms', async () => {
   const time = new VirtualClock()
   const { clock, worked } = workingClock(time)
   let step = 0
@@ -40,7 +40,7 @@ test('a long computation lets others run at least every 15 ms', async () => {
   assert.ok(longest() > 0 && longest() <= 150, `${longest()} steps of 0.1 ms without a pause`)
 })
 
-test('a computation whose steps are slow lets others run as often', async () => {
+test('inSlices interrupts a computation with steps of 3 ms at least every 15 ms too', async () => {
   const time = new VirtualClock()
   const { clock, worked } = workingClock(time)
   let step = 0
@@ -57,7 +57,7 @@ test('a computation whose steps are slow lets others run as often', async () => 
   assert.ok(longest() > 0 && longest() <= 5, `${longest()} steps of 3 ms without a pause`)
 })
 
-test('an error in a later slice rejects', async () => {
+test('an error in a later slice rejects the promise of inSlices', async () => {
   const time = new VirtualClock()
   const { clock, worked } = workingClock(time)
   const ended = Promise.resolve(

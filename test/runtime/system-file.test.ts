@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { readText } from '../../src/runtime/system-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
-test('a file is read up to 1 MiB', async (t) => {
+test('readText reads files up to 1 MiB and rejects larger or missing ones', async (t) => {
   const file = join(await tempDir(t), 'file')
   const most = 'x'.repeat(1024 * 1024)
   await writeFile(file, most)

@@ -6,7 +6,7 @@ import { spawnChild } from '../support/spawn-child.ts'
 
 const MIB = 1024 * 1024
 
-test('a collection gives the pages of garbage back to the system', async () => {
+test('collectGarbage returns the pages of garbage to the system', async () => {
   const kept = new Map<number, string[]>()
   for (let round = 0; round < 400_000; round++) kept.set(round % 50_000, [`a string of round ${round}`])
   kept.clear()
@@ -16,7 +16,7 @@ test('a collection gives the pages of garbage back to the system', async () => {
   assert.ok(given >= 10, `${given} MiB`)
 })
 
-test('the young generation of a process that allocates much stays small', async (t) => {
+test('limitMemory bounds the young generation of a process that allocates much', async (t) => {
   const youngBytes = async (first: string): Promise<number> => {
     const script = `
       import { getHeapSpaceStatistics } from 'node:v8'
@@ -40,7 +40,7 @@ test('the young generation of a process that allocates much stays small', async 
 /** A module whose function `f` counts its argument down to zero. */
 const countDown = '0061736d0100000001050160017f0003020100070501016600000a10010e000340200041016b22000d000b0b'
 
-test('WebAssembly that is called often is not compiled with optimization', async (t) => {
+test('under limitMemory frequently called WebAssembly is not compiled with the optimizing compiler', async (t) => {
   const compiled = async (first: string): Promise<string> => {
     const script = `
       ${first}
@@ -78,7 +78,7 @@ function observed({ heapUsed = 20 * MIB }: Partial<MemoryReading> = {}) {
   return { time, memory, collectedAtMs, end }
 }
 
-test('memory is collected once after each burst, and not without one', async () => {
+test('memory is collected once after each burst of growth, and not without one', async () => {
   const { time, memory, collectedAtMs, end } = observed()
   await time.advance(60_000)
   assert.deepEqual(collectedAtMs, [])
@@ -97,7 +97,7 @@ test('memory is collected once after each burst, and not without one', async () 
   assert.equal(collectedAtMs.length, 2)
 })
 
-test('a burst counts from the least that was resident', async () => {
+test('a burst is measured from the lowest resident memory', async () => {
   const { time, memory, collectedAtMs, end } = observed()
   await time.advance(5_000)
   memory.rss -= 10 * MIB
@@ -108,7 +108,7 @@ test('a burst counts from the least that was resident', async () => {
   end()
 })
 
-test('a large heap, whose collection would take long, is left to V8', async () => {
+test('a large heap, whose collection would take long, is not collected explicitly', async () => {
   const { time, memory, collectedAtMs, end } = observed({ heapUsed: 65 * MIB })
   await time.advance(5_000)
   memory.rss += 100 * MIB

@@ -45,13 +45,13 @@ function begin(t: TestContext) {
   return { time, lookup, open, ask, answer, asked }
 }
 
-test('each lookup gets the present answer of the system', async (t) => {
+test('each lookup returns the current answer of the system', async (t) => {
   const { asked } = begin(t)
   assert.deepEqual(await asked(first), first)
   assert.deepEqual(await asked(second), second)
 })
 
-test('one address is returned with its family to a caller that wants one', async (t) => {
+test('a caller that wants one address receives it with its family', async (t) => {
   const { lookup, answer } = begin(t)
   const { promise, resolve } = Promise.withResolvers<unknown>()
   lookup('api.test', { hints: 0 }, (error, address, family) => resolve([error, address, family]))
@@ -59,7 +59,7 @@ test('one address is returned with its family to a caller that wants one', async
   assert.deepEqual(await promise, [null, '127.0.0.1', 4])
 })
 
-test('the last addresses are used while the system fails, but not for another name', async (t) => {
+test('while the system fails, a lookup returns the last addresses of that name, but not of another name', async (t) => {
   const { ask, answer, asked } = begin(t)
   await assert.rejects(asked('EAI_AGAIN'), { code: 'EAI_AGAIN' })
   await asked(first)
@@ -70,7 +70,7 @@ test('the last addresses are used while the system fails, but not for another na
   await assert.rejects(other, { code: 'EAI_AGAIN' })
 })
 
-test('the last addresses are used after 500 ms without an answer, and a late answer counts from then on', async (t) => {
+test('after 500 ms without an answer a lookup returns the last addresses; later lookups use the late answer', async (t) => {
   const { ask, answer, asked, open } = begin(t)
   await asked(first)
   const late: unknown[] = []
@@ -86,7 +86,7 @@ test('the last addresses are used after 500 ms without an answer, and a late ans
   assert.deepEqual(await asked('EAI_AGAIN'), second)
 })
 
-test('an error after 500 ms is nobody’s error', async (t) => {
+test('an error that arrives after 500 ms does not fail the lookup', async (t) => {
   const { ask, answer, asked } = begin(t)
   await asked(first)
   const late: unknown[] = []
@@ -101,7 +101,7 @@ test('an error after 500 ms is nobody’s error', async (t) => {
   assert.deepEqual(late, [first])
 })
 
-test('the answer that a name does not exist is a failure like others: parts of DNS may have failed', async (t) => {
+test('the answer that a name does not exist counts as a failure, because parts of DNS may have failed', async (t) => {
   const { asked } = begin(t)
   await assert.rejects(asked('ENOTFOUND'), { code: 'ENOTFOUND' })
   await asked(first)
@@ -111,21 +111,21 @@ test('the answer that a name does not exist is a failure like others: parts of D
   assert.deepEqual(await asked('ENOTFOUND'), second)
 })
 
-test('a process that has not resolved a name for a month has its last addresses', async (t) => {
+test('a process that has not resolved a name for a month still has its last addresses', async (t) => {
   const { time, asked } = begin(t)
   await asked(first)
   time.nowMs += 30 * 24 * 3_600_000
   assert.deepEqual(await asked('EAI_AGAIN'), first)
 })
 
-test('an answer without addresses is a failure', async (t) => {
+test('an answer without addresses counts as a failure', async (t) => {
   const { asked } = begin(t)
   await assert.rejects(asked([]), { code: 'ENODATA', message: 'no address for api.test' })
   await asked(first)
   assert.deepEqual(await asked([]), first)
 })
 
-test('each family has its own addresses', async (t) => {
+test('each address family has its own last addresses', async (t) => {
   const { lookup, answer } = begin(t)
   const ask = (family: number): Promise<unknown> =>
     new Promise((resolve) => lookup('api.test', { hints: 0, family }, (error, address) => resolve(error ?? address)))
@@ -137,7 +137,7 @@ test('each family has its own addresses', async (t) => {
   assert.match(String(await six), /EAI_AGAIN/)
 })
 
-test('after 10 s a second lookup begins, which may succeed before the first, and never a third', async (t) => {
+test('after 10 s a second lookup starts, which may succeed before the first; a third never starts', async (t) => {
   const { time, ask, answer, open } = begin(t)
   const results: unknown[] = []
   const begun = (): void => {
@@ -167,7 +167,7 @@ test('after 10 s a second lookup begins, which may succeed before the first, and
   assert.equal(open.length, 1, 'a lookup that has ended is not shared')
 })
 
-test('a lookup that throws is an error of that lookup alone', async (t) => {
+test('a lookup that throws fails only its own caller', async (t) => {
   const thrown = t.mock.method(dns, 'lookup', () => {
     throw Object.assign(new Error('bad name'), { code: 'ERR_INVALID_ARG_VALUE' })
   })
@@ -178,7 +178,7 @@ test('a lookup that throws is an error of that lookup alone', async (t) => {
   assert.equal(thrown.mock.callCount(), 2)
 })
 
-test('no timer is left when the answer is there', async (t) => {
+test('an answer clears the timer of its lookup', async (t) => {
   const { asked } = begin(t)
   await asked(first)
   const cleared = t.mock.method(globalThis, 'clearTimeout')

@@ -23,7 +23,7 @@ async function versionIn(directory: string): Promise<string> {
   })
 }
 
-test('the version of the program is that of the next package.json above it', async (t) => {
+test('packageVersion returns the version of the nearest package.json above the program', async (t) => {
   const root = await tempDir(t)
   await writeFile(join(root, 'package.json'), JSON.stringify({ version: '1.2.3' }))
   assert.equal(await versionIn(join(root, 'lib', 'runtime')), '1.2.3')
@@ -32,7 +32,7 @@ test('the version of the program is that of the next package.json above it', asy
   assert.equal(await versionIn(root), '1.2.3')
 })
 
-test('a program without a package.json above it says so', async (t) => {
+test('packageVersion fails with a clear message if no package.json is above the program', async (t) => {
   const directory = join(await tempDir(t), 'program')
   assert.equal(await versionIn(directory), `no package.json above ${directory}`)
 })

@@ -5,7 +5,7 @@ import { CertificateAuthority } from '../peers/certificates.ts'
 
 const hourMs = 3_600_000
 
-test('the validity of each certificate of a text is known, and what cannot be read is left out', () => {
+test('validitiesIn returns the validity of each certificate in a text and skips what it cannot parse', () => {
   const authority = new CertificateAuthority()
   const [first, second] = [2, 3].map((hours) => authority.issue({ commonName: 'one', validForMs: hours * hourMs }))
   const damaged = '-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n'

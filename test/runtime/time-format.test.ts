@@ -7,7 +7,7 @@ const firstMs = Date.UTC(2000, 0, 1) - 2000 * 365.2425 * 86_400_000 + 86_400_000
 const lastMs = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 const anyMs = fc.integer({ min: Math.ceil(firstMs), max: lastMs })
 
-test('a time is written as Date would, for all years from 0000 to 9999', () => {
+test('times are formatted and parsed as Date does, for all years from 0000 to 9999', () => {
   fc.assert(
     fc.property(anyMs, (ms) => {
       const iso = new Date(ms).toISOString()
@@ -19,7 +19,7 @@ test('a time is written as Date would, for all years from 0000 to 9999', () => {
   )
 })
 
-test('a MicroTime of this century comes back as it was', () => {
+test('a MicroTime from 1970 to 2100 survives parsing and formatting unchanged', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 4_102_444_800 }), fc.nat(999_999), (seconds, micros) => {
       const text = `${formatTime(seconds * 1000).slice(0, -1)}.${String(micros).padStart(6, '0')}Z`
@@ -29,12 +29,12 @@ test('a MicroTime of this century comes back as it was', () => {
   )
 })
 
-test('a MicroTime is rounded to the nearest microsecond, into the next second if need be', () => {
+test('a MicroTime is rounded to the nearest microsecond, if necessary into the next second', () => {
   assert.equal(formatMicroTime(0.0006), '1970-01-01T00:00:00.000001Z')
   assert.equal(formatMicroTime(999.9996), '1970-01-01T00:00:01.000000Z')
 })
 
-test('a Time loses what is below a second, before 1970 too', () => {
+test('a Time drops fractions of a second, before 1970 too', () => {
   assert.equal(formatTime(1999.9), '1970-01-01T00:00:01Z')
   assert.equal(formatTime(-1), '1969-12-31T23:59:59Z')
 })
@@ -48,7 +48,7 @@ for (const [text, expected] of [
   ['2000-02-29T00:00:00Z', '2000-02-29T00:00:00.000Z'],
   ['0000-01-01T00:00:00Z', '0000-01-01T00:00:00.000Z'],
 ] as const) {
-  test(`${text} is read`, () => {
+  test(`${text} is parsed`, () => {
     assert.equal(new Date(Math.floor(parseTime(text))).toISOString(), expected)
   })
 }
@@ -77,7 +77,7 @@ for (const text of [
   '+2026-11-21T03:00:00Z',
   '12026-11-21T03:00:00Z',
 ]) {
-  test(`${JSON.stringify(text)} is refused as a time`, () => {
+  test(`${JSON.stringify(text)} is rejected as a time`, () => {
     assert.throws(
       () => parseTime(text),
       (error: Error) => error instanceof RangeError && error.message.includes(JSON.stringify(text)),
@@ -85,7 +85,7 @@ for (const text of [
   })
 }
 
-test('a time that four digits of a year cannot hold is not written', () => {
+test('formatTime rejects times outside the years 0000 to 9999', () => {
   for (const ms of [lastMs + 1, -62_167_219_200_001, Infinity, Number.NaN]) {
     assert.throws(() => formatTime(ms), RangeError)
   }

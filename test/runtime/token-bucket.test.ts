@@ -10,7 +10,7 @@ const bucketOf = (qps: number, burst: number) => {
   return { time, bucket: new TokenBucket({ clock, qps, burst }) }
 }
 
-test('a full bucket gives its burst at once and then one token at a time', async () => {
+test('a full bucket gives its burst at once and then one token per interval', async () => {
   const { time, bucket } = bucketOf(10, 3)
   assert.deepEqual(
     [1, 2, 3, 4].map(() => bucket.tryTake()),
@@ -34,7 +34,7 @@ test('an idle bucket never holds more than its burst', async () => {
   )
 })
 
-test('reservations queue up behind each other', () => {
+test('each reservation waits behind the previous ones', () => {
   const { bucket } = bucketOf(10, 1)
   assert.deepEqual(
     [1, 2, 3].map(() => bucket.reserve()),
@@ -43,7 +43,7 @@ test('reservations queue up behind each other', () => {
   assert.equal(bucket.tryTake(), false)
 })
 
-test('after reservations were given back the next one waits for one token only, and tokens that are there stay', async () => {
+test('after cancelReservations the next reservation waits for one token only, and available tokens remain', async () => {
   const { time, bucket } = bucketOf(10, 2)
   for (let i = 0; i < 5; i++) bucket.reserve()
   bucket.cancelReservations()
@@ -56,7 +56,7 @@ test('after reservations were given back the next one waits for one token only, 
   )
 })
 
-test('no stretch of time sees more than the burst and what the rate allows in it', async () => {
+test('in any period the bucket gives at most the burst plus the rate times the period', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(300), { minLength: 1, maxLength: 40, size: 'max' }), async (gaps) => {
       const { time, bucket } = bucketOf(20, 4)

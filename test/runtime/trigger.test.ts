@@ -4,7 +4,7 @@ import { Trigger } from '../../src/runtime/trigger.ts'
 
 const { signal } = new AbortController()
 
-test('any number of causes make one look, which is told all reasons', async () => {
+test('several causes are taken together, each once', async () => {
   const trigger = new Trigger<'a' | 'b'>()
   trigger.fire('a')
   trigger.fire('b')
@@ -14,7 +14,7 @@ test('any number of causes make one look, which is told all reasons', async () =
   assert.deepEqual([...(await trigger.take(signal))], ['b'])
 })
 
-test('who waits is woken by the first cause', async () => {
+test('the first cause wakes a waiting take', async () => {
   const trigger = new Trigger<'a'>()
   const taken = trigger.take(signal)
   trigger.fire('a')

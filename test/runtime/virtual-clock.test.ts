@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { sleep } from '../../src/runtime/clock.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
-test('time stands still until it is advanced, and then goes exactly that far', async () => {
+test('virtual time stands still until it is advanced, and then advances by exactly that much', async () => {
   const time = new VirtualClock({ startWallMs: 1000 })
   const clock = time.view()
   const monotonicMs = clock.monotonicMs()
@@ -16,7 +16,7 @@ test('time stands still until it is advanced, and then goes exactly that far', a
   assert.equal(clock.monotonicMs() - monotonicMs, 250)
 })
 
-test('a callback sees the time at which it was due', async () => {
+test('a callback sees its due time as the current time', async () => {
   const time = new VirtualClock()
   const seen: number[] = []
   time.view().schedule(70, () => seen.push(time.nowMs))
@@ -25,7 +25,7 @@ test('a callback sees the time at which it was due', async () => {
   assert.deepEqual(seen, [30, 70])
 })
 
-test('what falls due exactly at the end of an advance happens, what is later waits for the next', async () => {
+test('an advance runs what is due exactly at its end and leaves later callbacks to the next advance', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const ran: number[] = []
@@ -36,7 +36,7 @@ test('what falls due exactly at the end of an advance happens, what is later wai
   assert.deepEqual(ran, [10, 11])
 })
 
-test('events happen by due time and then by sequence, across all views', async () => {
+test('callbacks run by due time and then by scheduling order, across all views', async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.tuple(fc.nat(20), fc.nat(2), fc.boolean()), { maxLength: 60, size: 'max' }),
@@ -61,7 +61,7 @@ test('events happen by due time and then by sequence, across all views', async (
   )
 })
 
-test('every promise that an event settled is settled, however long the chain, before the next event of the same instant', async () => {
+test('all promises that an event settles, however long the chain, are settled before the next event of the same instant', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const log: string[] = []
@@ -77,7 +77,7 @@ test('every promise that an event settled is settled, however long the chain, be
   assert.deepEqual(log, ['first is over', 'second begins'])
 })
 
-test('what is started just before an advance schedules in time for it', async () => {
+test('a function called just before an advance schedules its timers in time for that advance', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const work = (async () => {
@@ -90,7 +90,7 @@ test('what is started just before an advance schedules in time for it', async ()
   assert.equal(await work, 7)
 })
 
-test('an advance by nothing runs what is due now', async () => {
+test('an advance by zero runs what is due now', async () => {
   const time = new VirtualClock()
   let ran = false
   time.view().schedule(0, () => {
@@ -100,7 +100,7 @@ test('an advance by nothing runs what is due now', async () => {
   assert.equal(ran, true)
 })
 
-test('a skewed view differs in wall time only, and the skew may change', async () => {
+test('a skewed view differs only in wall time, and its skew can change', async () => {
   const time = new VirtualClock({ startWallMs: 50_000 })
   const clock = time.view({ skewMs: -2000 })
   const monotonicMs = clock.monotonicMs()
@@ -110,12 +110,12 @@ test('a skewed view differs in wall time only, and the skew may change', async (
   assert.equal(clock.monotonicMs(), monotonicMs)
 })
 
-test('the monotonic times of two views have nothing to do with each other', () => {
+test('the monotonic times of two views are unrelated', () => {
   const time = new VirtualClock()
   assert.notEqual(time.view().monotonicMs(), time.view().monotonicMs())
 })
 
-test('a frozen process does nothing while time goes on, and does it all, in order, when it is thawed', async () => {
+test('a frozen process runs nothing while time passes, and runs all overdue callbacks in order when it is thawed', async () => {
   const time = new VirtualClock()
   const frozen = time.view()
   const other = time.view()
@@ -135,7 +135,7 @@ test('a frozen process does nothing while time goes on, and does it all, in orde
   assert.deepEqual(log, ['other at 10', 'a at 50', 'b at 50', 'c at 90'])
 })
 
-test('a process that is frozen again before it got its turn keeps what it was owed, in order', async () => {
+test('a process that is frozen again before its turn runs its overdue callbacks in order after the next thaw', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const log: string[] = []
@@ -152,7 +152,7 @@ test('a process that is frozen again before it got its turn keeps what it was ow
   assert.deepEqual(log, ['a', 'b'])
 })
 
-test('what is cancelled while it is held stays away', async () => {
+test('a callback that is cancelled while its process is frozen does not run after the thaw', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   let ran = false
@@ -167,7 +167,7 @@ test('what is cancelled while it is held stays away', async () => {
   assert.equal(ran, false)
 })
 
-test('runUntil stops at the event that made the predicate true', async () => {
+test('runUntil stops at the event that makes the predicate true', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   let count = 0
@@ -180,21 +180,21 @@ test('runUntil stops at the event that made the predicate true', async () => {
   assert.equal(time.nowMs, 30)
 })
 
-test('runUntil gives up at its limit, and asks once more there', async () => {
+test('runUntil gives up at its limit, after a last check of the predicate', async () => {
   const time = new VirtualClock()
   assert.equal(await time.runUntil(() => false, 40), false)
   assert.equal(time.nowMs, 40)
   assert.equal(await time.runUntil(() => time.nowMs === 50, 10), true)
 })
 
-test('runUntil lets no time pass where the predicate already holds', async () => {
+test('runUntil lets no time pass if the predicate already holds', async () => {
   const time = new VirtualClock()
   time.view().schedule(0, () => assert.fail('nothing may run'))
   assert.equal(await time.runUntil(() => true, 10), true)
   assert.equal(time.nowMs, 0)
 })
 
-test('what a callback throws rejects the advance, and time can go on from there', async () => {
+test('an error thrown by a callback rejects the advance, and a later advance continues from there', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   let ran = false
@@ -210,7 +210,7 @@ test('what a callback throws rejects the advance, and time can go on from there'
   assert.equal(ran, true)
 })
 
-test('a program that spins at one instant is stopped', async () => {
+test('an advance rejects when a program schedules endlessly at one instant', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const spin = (): void => void clock.schedule(0, spin)
@@ -218,7 +218,7 @@ test('a program that spins at one instant is stopped', async () => {
   await assert.rejects(time.advance(1), /more than 10000 events at 0 ms/)
 })
 
-test('ten thousand events at one instant are still allowed', async () => {
+test('ten thousand events at one instant are allowed', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   let count = 0
@@ -227,7 +227,7 @@ test('ten thousand events at one instant are still allowed', async () => {
   assert.equal(count, 10_000)
 })
 
-test('only one advance goes on at a time, and only forward by a finite time', async () => {
+test('only one advance can run at a time, and only by a finite time that is not negative', async () => {
   const time = new VirtualClock()
   const first = time.advance(1)
   await assert.rejects(time.advance(1), /already being advanced/)
@@ -235,7 +235,7 @@ test('only one advance goes on at a time, and only forward by a finite time', as
   for (const ms of [-1, Number.NaN, Infinity]) await assert.rejects(time.advance(ms), RangeError)
 })
 
-test('a view counts the callbacks that are yet to come, cancelled ones once', async () => {
+test('a view counts its pending callbacks and subtracts a cancelled one only once', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const other = time.view()
@@ -261,7 +261,7 @@ test('a view counts the callbacks that are yet to come, cancelled ones once', as
   assert.equal(clock.timers, 0)
 })
 
-test('what waits for ticks of its own has gone on before the next event', async () => {
+test('a program that waits for process.nextTick continues before the next event', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const log: string[] = []

@@ -91,7 +91,7 @@ const advance = (ms: number): Command => ({
   toString: () => `advance ${ms}`,
 })
 
-test('whatever is done to it, the queue holds what the simplest model of its guarantees holds', async () => {
+test('under any sequence of operations the queue hands out the same keys as a simple model', async () => {
   const key = fc.constantFrom('a', 'b', 'c', 'd')
   const commands = fc.commands(
     [

@@ -18,7 +18,7 @@ async function work(queue: WorkQueue): Promise<string | undefined> {
   return key
 }
 
-test('work that waits for nothing leaves turns of the event loop to timers and I/O', async () => {
+test('reconciles that never wait leave turns of the event loop to timers and I/O', async () => {
   const queue = new WorkQueue<string>({ clock: systemClock })
   const end = new AbortController()
   const keys = Array.from({ length: 40 }, (_, index) => `${index}`)
@@ -45,21 +45,21 @@ test('work that waits for nothing leaves turns of the event loop to timers and I
   assert.ok(new Set(between).size >= 4, `after ${turns.join()} of ${keys.length}`)
 })
 
-test('keys are handed out in the order in which they were added', async () => {
+test('the queue hands out keys in the order in which they were added', async () => {
   const { queue } = setUp()
   for (const key of ['b', 'a', 'c']) queue.add(key)
   assert.equal(queue.length, 3)
   assert.deepEqual([await work(queue), await work(queue), await work(queue)], ['b', 'a', 'c'])
 })
 
-test('a key that is added many times before its turn is worked on once and keeps its place', async () => {
+test('a key that is added many times before its turn is processed once and keeps its place', async () => {
   const { queue } = setUp()
   for (const key of ['a', 'b', 'a', 'a']) queue.add(key)
   assert.equal(queue.length, 2)
   assert.deepEqual([await work(queue), await work(queue)], ['a', 'b'])
 })
 
-test('a key that is added while it is worked on comes once more, after its work is done', async () => {
+test('a key that is added during its processing is handed out once more afterwards', async () => {
   const { queue } = setUp()
   queue.add('a')
   assert.equal(await queue.get(), 'a')
@@ -75,7 +75,7 @@ test('a key that is added while it is worked on comes once more, after its work 
   assert.equal(queue.length, 0)
 })
 
-test('who waits for a key gets one in turn, as keys come', async () => {
+test('callers that wait for a key receive one in turn, as keys are added', async () => {
   const { queue } = setUp()
   const waiting = [queue.get(), queue.get()]
   queue.add('a')
@@ -83,7 +83,7 @@ test('who waits for a key gets one in turn, as keys come', async () => {
   assert.deepEqual(await Promise.all(waiting), ['a', 'b'])
 })
 
-test('a waiting worker gets a key that became dirty during its work as soon as that is done', async () => {
+test('a waiting worker receives a key that became dirty during its processing as soon as that ends', async () => {
   const { queue } = setUp()
   queue.add('a')
   await queue.get()
@@ -93,14 +93,14 @@ test('a waiting worker gets a key that became dirty during its work as soon as t
   assert.equal(await waiting, 'a')
 })
 
-test('only work that is under way can be done', () => {
+test('done throws for a key that is not being processed', () => {
   const { queue } = setUp()
   queue.add('a')
   assert.throws(() => queue.done('a'), /no work on "a" is under way/)
   assert.equal(queue.length, 1)
 })
 
-test('a long queue keeps its order and lets go of what it handed out', async () => {
+test('a long queue keeps its order', async () => {
   const { queue } = setUp()
   const keys = Array.from({ length: 5000 }, (_, index) => `key-${index}`)
   for (const key of keys) queue.add(key)
@@ -119,14 +119,14 @@ test('a delayed key is added when its delay is over', async () => {
   assert.equal(queue.length, 1)
 })
 
-test('a delay of nothing adds at once', () => {
+test('a delay of zero or less adds the key at once', () => {
   const { queue } = setUp()
   queue.addAfter('a', 0)
   queue.addAfter('b', -5)
   assert.equal(queue.length, 2)
 })
 
-test('of two delays for one key the one that ends first holds, and it is added once', async () => {
+test('of two delays for one key the one that ends first counts, and the key is added once', async () => {
   for (const delays of [
     [50, 20],
     [20, 50],
@@ -140,7 +140,7 @@ test('of two delays for one key the one that ends first holds, and it is added o
   }
 })
 
-test('rate-limited delays double for each key by itself, until it is forgotten', async () => {
+test('rate-limited delays double for each key separately, until the key is forgotten', async () => {
   const { time, queue } = setUp({ firstMs: 10, maxMs: 35 })
   const delayOf = async (key: string): Promise<number> => {
     const beganMs = time.nowMs
@@ -159,7 +159,7 @@ test('rate-limited delays double for each key by itself, until it is forgotten',
   assert.equal(await delayOf('a'), 10)
 })
 
-test('without other orders the first retry comes after 5 ms and the last delay is 1000 s', async () => {
+test('by default the first retry comes after 5 ms, and the delay doubles up to 1000 s', async () => {
   const { time, queue } = setUp()
   for (let i = 0; i < 30; i++) {
     const beganMs = time.nowMs
@@ -170,7 +170,7 @@ test('without other orders the first retry comes after 5 ms and the last delay i
   }
 })
 
-test('a key that fails at many changes within three seconds is retried within four, and then doubles its delay', async () => {
+test('a key that fails at many changes within three seconds is retried after four seconds, then with doubled delays', async () => {
   const { time, queue } = setUp({ firstMs: 1_000 })
   const delays: number[] = []
   for (let i = 0; i < 12; i++) {
@@ -189,7 +189,7 @@ test('a key that fails at many changes within three seconds is retried within fo
   assert.deepEqual(delays, [4_000, 8_000, 16_000])
 })
 
-test('all retries together keep to the overall rate', async () => {
+test('all retries together respect the overall rate', async () => {
   const { time, queue } = setUp({ firstMs: 1, qps: 10, burst: 2 })
   for (let i = 0; i < 6; i++) queue.addRateLimited(`key-${i}`)
   await time.advance(1)
@@ -200,7 +200,7 @@ test('all retries together keep to the overall rate', async () => {
   assert.equal(queue.length, 6)
 })
 
-test('a key that fails while its retry waits takes part of the overall rate once, and none when it succeeds', async () => {
+test('a key that fails again while its retry waits uses the overall rate once, and no longer after it succeeds', async () => {
   const { time, queue } = setUp({ firstMs: 1, qps: 10, burst: 2 })
   const flapping = Array.from({ length: 30 }, (_, index) => `key-${index}`)
   for (let round = 0; round < 8; round++) {
@@ -216,7 +216,7 @@ test('a key that fails while its retry waits takes part of the overall rate once
   assert.ok(ready.includes('quiet'), `${ready}`)
 })
 
-test('a queue that is shut down takes nothing in, drops what is delayed and hands out what waits, then ends', async () => {
+test('after shutDown the queue accepts no keys, drops delayed ones, hands out waiting ones and then ends', async () => {
   const { time, queue } = setUp()
   queue.add('a')
   queue.addAfter('b', 10)
@@ -229,14 +229,14 @@ test('a queue that is shut down takes nothing in, drops what is delayed and hand
   assert.equal(await work(queue), undefined)
 })
 
-test('a shutdown wakes who waits', async () => {
+test('shutDown wakes waiting callers', async () => {
   const { queue } = setUp()
   const waiting = [queue.get(), queue.get()]
   queue.shutDown()
   assert.deepEqual(await Promise.all(waiting), [undefined, undefined])
 })
 
-test('run works on keys in parallel, but never twice on one', async () => {
+test('run processes keys in parallel, but never one key twice at a time', async () => {
   const { time, clock, queue } = setUp()
   const controller = new AbortController()
   const busy = new Set<string>()
@@ -264,7 +264,7 @@ test('run works on keys in parallel, but never twice on one', async () => {
   assert.equal(count, 7, 'd had not been begun when it was added again')
 })
 
-test('run puts a failed key back with a growing delay and forgets it after success', async () => {
+test('run retries a failed key with a growing delay and forgets it after success', async () => {
   const { time, queue } = setUp()
   const controller = new AbortController()
   const failures: string[] = []
@@ -287,7 +287,7 @@ test('run puts a failed key back with a growing delay and forgets it after succe
   await running
 })
 
-test('run ends when what is under way has ended, and leaves what waits', async () => {
+test('an aborted run waits for the reconcile in progress and leaves the other keys in the queue', async () => {
   const { time, clock, queue } = setUp()
   const controller = new AbortController()
   const log: string[] = []
@@ -315,14 +315,14 @@ test('run ends when what is under way has ended, and leaves what waits', async (
   assert.deepEqual(log, ['begin a', 'end a, aborted: true', 'over'])
 })
 
-test('run with a signal that is already aborted does nothing', async () => {
+test('run with an aborted signal does nothing', async () => {
   const { queue } = setUp()
   queue.add('a')
   await queue.run({ workers: 2, signal: AbortSignal.abort(), reconcile: () => assert.fail('no work') })
   assert.equal(queue.length, 1)
 })
 
-test('a key that was just handed out when the signal is aborted is not begun', async () => {
+test('run does not begin a key that was handed out just before the abort', async () => {
   const { queue } = setUp()
   const controller = new AbortController()
   let begun = false
@@ -339,7 +339,7 @@ test('a key that was just handed out when the signal is aborted is not begun', a
   assert.equal(begun, false)
 })
 
-test('what `failed` throws ends the run, all its workers included', async () => {
+test('an error thrown by `failed` ends the run and all its workers', async () => {
   const { time, clock, queue } = setUp()
   const running = queue.run({
     workers: 2,
@@ -360,7 +360,7 @@ test('what `failed` throws ends the run, all its workers included', async () => 
   assert.equal(time.nowMs, 1)
 })
 
-test('a delay that is hastened ends at once, and the key is not added again when it would have ended', async () => {
+test('expedite ends the delay of a key at once, and the key is not added again at the original time', async () => {
   const { time, queue } = setUp()
   queue.addAfter('a', 1000)
   queue.addAfter('b', 1000)
@@ -373,7 +373,7 @@ test('a delay that is hastened ends at once, and the key is not added again when
   assert.equal(await work(queue), 'b')
 })
 
-test('to hasten a key that does not wait has no effect', async () => {
+test('expedite has no effect on a key without a delay', async () => {
   const { time, queue } = setUp()
   queue.expedite('a')
   assert.equal(queue.length, 0)
@@ -387,7 +387,7 @@ test('to hasten a key that does not wait has no effect', async () => {
   assert.equal(queue.length, 0)
 })
 
-test('a key that is hastened while it is worked on comes once more, after its work is done', async () => {
+test('a key that is expedited during its processing is handed out once more afterwards', async () => {
   const { queue } = setUp()
   queue.add('a')
   await queue.get()
@@ -398,7 +398,7 @@ test('a key that is hastened while it is worked on comes once more, after its wo
   assert.equal(await work(queue), 'a')
 })
 
-test('of all that waits only what failed is hastened, and its next delay goes on doubling', async () => {
+test('expediteFailed expedites only failed keys, and their next delay still doubles', async () => {
   const { time, queue } = setUp({ firstMs: 100 })
   queue.addRateLimited('failed')
   queue.addRateLimited('forgotten')
@@ -416,7 +416,7 @@ test('of all that waits only what failed is hastened, and its next delay goes on
   assert.equal(queue.length, 1)
 })
 
-test('when the cause of all failures has ended, what fails again is retried after the first delay', async () => {
+test('expediteFailed(true) resets the delays: a key that fails again is retried after the first delay', async () => {
   const { time, queue } = setUp({ firstMs: 100 })
   for (let i = 0; i < 5; i++) {
     queue.addRateLimited('a')
@@ -431,7 +431,7 @@ test('when the cause of all failures has ended, what fails again is retried afte
   assert.equal(queue.numRequeues('a'), 6)
 })
 
-test('a key that is worked on when others are hastened is retried after the first delay if that work fails', async () => {
+test('a key in progress during expediteFailed is retried after the first delay if it fails', async () => {
   const { time, queue } = setUp({ firstMs: 100 })
   queue.addRateLimited('a')
   await time.advance(100_000)
@@ -443,7 +443,7 @@ test('a key that is worked on when others are hastened is retried after the firs
   assert.equal(queue.length, 1)
 })
 
-test('a key that failed and is worked on again is not hastened', async () => {
+test('expediteFailed does not add a failed key whose retry is already in progress', async () => {
   const { time, queue } = setUp({ firstMs: 100 })
   queue.addRateLimited('a')
   await time.advance(100)
@@ -453,7 +453,7 @@ test('a key that failed and is worked on again is not hastened', async () => {
   assert.equal(queue.length, 0)
 })
 
-test('once the queue is shutting down nothing can be hastened', async () => {
+test('a queue that is shutting down ignores expedite and expediteFailed', async () => {
   const { queue } = setUp()
   queue.addRateLimited('a')
   queue.shutDown()

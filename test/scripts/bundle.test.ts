@@ -6,12 +6,12 @@ import { makeTempDir } from '../support/temp-dir.ts'
 const { path, remove } = await makeTempDir()
 const { output } = await bundleCommandLine(path).finally(remove)
 
-test('V8 keeps each chunk of the bundle with one byte for each character', () => {
+test('each chunk of the bundle has only characters that V8 stores in one byte', () => {
   const wide = output.flatMap((one) => (one.type === 'chunk' && /[^\0-\xff]/.test(one.code) ? [one.fileName] : []))
   assert.deepEqual(wide, [])
 })
 
-test('the bundle holds no package that only an unused part of another one needs', () => {
+test('the bundle contains no package that only an unused part of another package needs', () => {
   const modules = output.flatMap((one) => (one.type === 'chunk' ? one.moduleIds : []))
   const bundled = new Set(modules.map((id) => /.*[\\/]node_modules[\\/]((@[^\\/]+[\\/])?[^\\/]+)/.exec(id)?.[1]))
   assert(bundled.has('undici'))

@@ -5,7 +5,7 @@ import { test } from 'node:test'
 import { root } from '../../scripts/command.ts'
 import { type LockedPackage, lockFileFaults } from '../../scripts/lock-file.ts'
 
-test('the lock file has no faults, and an integrity for all that is shipped', () => {
+test('the lock file has no faults, and an integrity for every shipped package', () => {
   const lock = JSON.parse(readFileSync(join(root, 'package-lock.json'), 'utf8'))
   assert.deepEqual(lockFileFaults(lock), [])
   const shipped = Object.entries<LockedPackage>(lock.packages).filter(([path, { dev }]) => path !== '' && dev !== true)
@@ -13,7 +13,7 @@ test('the lock file has no faults, and an integrity for all that is shipped', ()
   for (const [path, { integrity }] of shipped) assert.match(integrity ?? '', /^sha512-/, path)
 })
 
-test('the lock file of an example that is a package of its own has no faults, and fits its package.json', () => {
+test('the lock file of the testing-controllers example has no faults and matches its package.json', () => {
   const read = (name: string) => JSON.parse(readFileSync(join(root, 'test/examples/testing-controllers', name), 'utf8'))
   const [lock, manifest] = [read('package-lock.json'), read('package.json')]
   assert.deepEqual(lockFileFaults(lock), [])
@@ -24,7 +24,7 @@ test('the lock file of an example that is a package of its own has no faults, an
   }
 })
 
-test('what is locked by its version alone is a fault, but for tools of other platforms', () => {
+test('a locked package without integrity is a fault, except for tools of other platforms', () => {
   const faultsOf = (locked: LockedPackage): string[] => lockFileFaults({ packages: { 'node_modules/a': locked } })
   for (const locked of [{}, { dev: true }, { optional: true }]) {
     assert.deepEqual(faultsOf(locked), ['node_modules/a has no integrity'])

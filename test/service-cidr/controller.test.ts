@@ -76,7 +76,7 @@ async function setUp(...cidrs: readonly string[]) {
   }
 }
 
-test('it is created and made Ready at once, and again when it is deleted; after that nothing is asked', async () => {
+test('the default ServiceCIDR is created and set to Ready at once, and again after a deletion; otherwise no request is sent', async () => {
   const { run, time, api, sent, found, said, events, settled, end } = await setUp('10.96.0.0/16', 'fd00::/108')
   await run(100)
   assert.equal(await found(), '10.96.0.0/16 fd00::/108 Ready=True')
@@ -92,7 +92,7 @@ test('it is created and made Ready at once, and again when it is deleted; after 
   await end()
 })
 
-test('one of the same ranges that is Ready costs no request', async () => {
+test('an existing default ServiceCIDR with the same ranges that is Ready causes no request', async () => {
   const { run, create, condition, sent, settled, end } = await setUp('10.96.0.0/16')
   await create('10.96.0.0/16')
   await condition('True')
@@ -101,7 +101,7 @@ test('one of the same ranges that is Ready costs no request', async () => {
   await end()
 })
 
-test('one that another has created unseen is found by a new list, and then made Ready', async () => {
+test('a default ServiceCIDR created by another without a watch event is found by a new list, and set to Ready', async () => {
   const { run, time, create, watch, faults, sent, found, events, end } = await setUp('10.96.0.0/16')
   const admit = faults.add(refusing(500, 'POST'))
   await run(100)
@@ -117,8 +117,8 @@ test('one that another has created unseen is found by a new list, and then made 
   await end()
 })
 
-describe('what the copy says is checked by a live read before', () => {
-  test('a write', async () => {
+describe('a live read checks the copy', () => {
+  test('before a write', async () => {
     const { run, create, condition, watch, time, sent, end } = await setUp('10.96.0.0/16')
     await create('10.96.0.0/16')
     await condition('True')
@@ -133,7 +133,7 @@ describe('what the copy says is checked by a live read before', () => {
     await end()
   })
 
-  test('a report', async () => {
+  test('before a report', async () => {
     const { run, api, create, watch, faults, time, events, found, end } = await setUp('10.97.0.0/16')
     await create('10.96.0.0/16')
     const admit = faults.add({ ...refusing(500, 'GET'), pathPrefix: `${pathPrefix}/` } as FaultRule)
@@ -148,7 +148,7 @@ describe('what the copy says is checked by a live read before', () => {
     await end()
   })
 
-  test('and one that is gone by then is created', async () => {
+  test('and a default ServiceCIDR that was deleted meanwhile is created', async () => {
     const { run, api, create, condition, watch, time, sent, found, faults, end } = await setUp('10.96.0.0/16')
     await create('10.96.0.0/16')
     const admit = faults.add(refusing(500, 'GET'))
@@ -165,7 +165,7 @@ describe('what the copy says is checked by a live read before', () => {
   })
 })
 
-test('with a second range it is upgraded, and stays Ready', async () => {
+test('with a second range the default ServiceCIDR is upgraded, and stays Ready', async () => {
   const { run, create, condition, sent, found, said, end } = await setUp('10.96.0.0/16', 'fd00::/108')
   await create('10.96.0.0/16')
   await condition('True')
@@ -176,13 +176,13 @@ test('with a second range it is upgraded, and stays Ready', async () => {
   await end()
 })
 
-describe('a write that the server refuses', () => {
+describe('a refused write', () => {
   for (const [method, note, before] of [
     ['POST', 'The default ServiceCIDR can not be created', undefined],
     ['PUT', /^The default ServiceCIDR can not be upgraded from .* to dual stack \[.* .*\] : .+/, '10.96.0.0/16'],
     ['PATCH', 'The default ServiceCIDR Status can not be set to Ready=True', 'both'],
   ] as const) {
-    test(`${method} is told of once with its object, tried until it is accepted, and settles only then`, async () => {
+    test(`${method} is reported once with its object, retried until it is accepted, and settles only then`, async () => {
       const world = await setUp('10.96.0.0/16', 'fd00::/108')
       const { run, time, faults, create, events, told, said, settled, found, end } = world
       const made =
@@ -209,7 +209,7 @@ describe('a write that the server refuses', () => {
     })
   }
 
-  test('for the moment, or that fails, is told of to nobody, and tried again at once', async () => {
+  test('with a temporary status is not reported, and is retried about once a second', async () => {
     for (const status of [500, 429, 409]) {
       const { run, time, faults, create, events, found, said, settled, end } = await setUp('10.96.0.0/16')
       await create('10.96.0.0/16')
@@ -224,8 +224,8 @@ describe('a write that the server refuses', () => {
   })
 })
 
-describe('what only an administrator can put right', () => {
-  test('other ranges are told of once, with what is found and wanted, and others again', async () => {
+describe('a fault that only an administrator can correct', () => {
+  test('other ranges are reported once with the found and the wanted ones, and again when they change', async () => {
     const { run, time, api, create, events, sent, found, said, settled, end } = await setUp('10.96.0.0/16')
     const made = await create('10.97.0.0/16')
     await run(60_000)
@@ -244,7 +244,7 @@ describe('what only an administrator can put right', () => {
     await end()
   })
 
-  test('Ready=False is told of with its reason and message, and stays', async () => {
+  test('Ready=False is reported with its reason and message, and stays', async () => {
     const { run, create, condition, events, sent, end } = await setUp('10.96.0.0/16')
     await create('10.96.0.0/16')
     await condition('False', 'Mine')
@@ -258,7 +258,7 @@ describe('what only an administrator can put right', () => {
   })
 })
 
-test('a server without the API settles, and is served as soon as it has it', async () => {
+test('a server without the API counts as settled, and gets the ServiceCIDR once it serves the API', async () => {
   const { run, time, faults, sent, settled, found, end } = await setUp('10.96.0.0/16')
   const serve = faults.add({ fault: { type: 'status', status: 404 }, pathPrefix } as FaultRule)
   await run(60_000)

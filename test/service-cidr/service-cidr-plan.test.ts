@@ -23,7 +23,7 @@ function stored(cidrs: readonly string[], ready?: object, metadata: object = {})
 
 const typeOf = (...args: Parameters<typeof planServiceCidr>): string => planServiceCidr(...args).type
 
-test('a missing one is created with its ranges', () => {
+test('a missing default ServiceCIDR is created with its ranges', () => {
   assert.deepEqual(planServiceCidr(undefined, [FOUR, SIX]), {
     type: 'create',
     serviceCidr: {
@@ -35,7 +35,7 @@ test('a missing one is created with its ranges', () => {
   })
 })
 
-test('one range is upgraded to two only if it is the first of them; the rest of the object stays', () => {
+test('one range is upgraded to two only if it is the first of them; the rest of the object is preserved', () => {
   const found = { ...stored([FOUR], { status: 'True' }), spec: { cidrs: [FOUR], kept: true } } as unknown as ServiceCidr
   const plan = planServiceCidr(found, [FOUR, SIX])
   assert.deepEqual(plan, { type: 'upgrade', serviceCidr: { ...found, spec: { cidrs: [FOUR, SIX], kept: true } } })
@@ -44,7 +44,7 @@ test('one range is upgraded to two only if it is the first of them; the rest of 
     assert.equal(typeOf(stored(cidrs), [FOUR, SIX]), 'report', cidrs.join())
 })
 
-test('other ranges, more, fewer or in another order are reported, with what is found first', () => {
+test('other, additional, missing or reordered ranges are reported, the found ones first', () => {
   for (const [found, wanted] of [
     [[OTHER], [FOUR]],
     [[FOUR, SIX], [FOUR]],
@@ -68,7 +68,7 @@ test('other ranges, more, fewer or in another order are reported, with what is f
   assert.equal(typeOf({ metadata: { name: 'kubernetes' } } as ServiceCidr, [FOUR]), 'report')
 })
 
-test('one that is being deleted is left alone, whatever its ranges and condition are', () => {
+test('a default ServiceCIDR that is being deleted is left alone, whatever its ranges and condition', () => {
   for (const [cidrs, ready] of [
     [[OTHER], undefined],
     [[FOUR], { status: 'False', message: 'Terminating' }],
@@ -77,7 +77,7 @@ test('one that is being deleted is left alone, whatever its ranges and condition
     assert.equal(typeOf(stored(cidrs, ready, { deletionTimestamp }), [FOUR]), 'none')
 })
 
-test('Ready=True is right, False is somebody’s decision, and all else is made True', () => {
+test('Ready=True stays, False is reported, and anything else is set to True', () => {
   const plan = (ready: object | undefined) => planServiceCidr(stored([FOUR], ready), [FOUR])
   assert.deepEqual(plan({ status: 'True' }), { type: 'none' })
   assert.deepEqual(plan(undefined), { type: 'set-ready' })
@@ -92,7 +92,7 @@ test('Ready=True is right, False is somebody’s decision, and all else is made 
   }
 })
 
-test('the status that is applied has the one condition, of the time that is given', () => {
+test('the applied status has only the Ready condition, with the given time', () => {
   const message = 'Kubernetes default Service CIDR is ready'
   assert.deepEqual(readyStatus('2026-01-01T00:00:00Z'), {
     apiVersion: 'networking.k8s.io/v1',
@@ -102,7 +102,7 @@ test('the status that is applied has the one condition, of the time that is give
   })
 })
 
-test('a refused write is told of in upstream’s words', () => {
+test('a refused write is reported with upstream’s reason and message', () => {
   const notes = (['create', 'upgrade', 'set-ready'] as const).map((action) =>
     Object.values(failureReport(action, [FOUR, SIX], 'no')),
   )
@@ -114,6 +114,6 @@ test('a refused write is told of in upstream’s words', () => {
   ])
 })
 
-test('one whose deletionTimestamp is null is not being deleted', () => {
+test('a default ServiceCIDR whose deletionTimestamp is null is not being deleted', () => {
   assert.equal(typeOf(stored([FOUR], undefined, { deletionTimestamp: null }), [FOUR]), 'set-ready')
 })

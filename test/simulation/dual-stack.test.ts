@@ -115,13 +115,13 @@ async function assertQuiet(fleet: Fleet): Promise<void> {
   assert.deepEqual(writesSince(fleet, fromMs), [])
 }
 
-test('a fleet whose masters all have two addresses has a Service and slices of both families, and then is quiet', async (t) => {
+test('masters that all have two addresses write a Service and slices of both families, and then nothing more', async (t) => {
   const fleet = await startedFleet(t, [dual(1), dual(2), dual(3)])
   assert.deepEqual(await stateOf(fleet), dualState(1, 2, 3))
   await assertQuiet(fleet)
 })
 
-test('a master with one address takes the second family away at once, and gives it back when its lease ends', async (t) => {
+test('a master with one address removes the second family when it joins; the family returns when its lease ends', async (t) => {
   const fleet = await startedFleet(t, [dual(1), dual(2)])
   masterOf(fleet, 3).start(single(3))
   await fleet.advance(4_000)
@@ -139,7 +139,7 @@ test('a master with one address takes the second family away at once, and gives 
   await assertQuiet(fleet)
 })
 
-test('a fleet that is rolled to two addresses and back never fights, and nothing is left over', async (t) => {
+test('a fleet rolled to two addresses and back has the expected families after each step, with few writes', async (t) => {
   const fleet = await startedFleet(t, [single(1), single(2), single(3)])
   assert.deepEqual(await stateOf(fleet), singleState(1, 2, 3))
   const roll = async (number: number, settings: Settings, expected: State): Promise<void> => {
@@ -162,7 +162,7 @@ test('a fleet that is rolled to two addresses and back never fights, and nothing
   await roll(3, single(3), singleState(1, 2, 3))
 })
 
-test('two lives of one master that differ in their addresses do not fight while they overlap', async (t) => {
+test('two overlapping processes of one master with different addresses settle on one family, and write nothing more', async (t) => {
   const fleet = await startedFleet(t, [dual(1), dual(2)])
   masterOf(fleet, 1).start(single(1))
   await fleet.advance(5_000)
@@ -170,7 +170,7 @@ test('two lives of one master that differ in their addresses do not fight while 
   await assertQuiet(fleet)
 })
 
-test('the second slice follows readiness, and the Service does not', async (t) => {
+test('readiness changes the second slice, but not the Service', async (t) => {
   const fleet = await startedFleet(t, [dual(1), dual(2)])
   const { server } = masterOf(fleet, 1)
   server.ready = false
@@ -185,7 +185,7 @@ test('the second slice follows readiness, and the Service does not', async (t) =
   assert.ok(toService.length <= 2, `${toService.length} updates of the Service`)
 })
 
-test('damage to the second slice and to the families is mended at once', async (t) => {
+test('damage to the second slice, the families or the Service is repaired within 1.5 s', async (t) => {
   const fleet = await startedFleet(t, [dual(1), dual(2)])
   const { api } = fleet
   const ref = { ...KUBERNETES_SERVICE, name: 'kubernetes-ipv6' }
@@ -228,7 +228,7 @@ test('damage to the second slice and to the families is mended at once', async (
   await assertQuiet(fleet)
 })
 
-test('a second slice that was left behind is removed, of whichever family, and that of somebody else is not', async (t) => {
+test('left-over second slices of either family are removed, and slices of other owners stay', async (t) => {
   const fleet = await startedFleet(t, [])
   const labels = { 'kubernetes.io/service-name': 'kubernetes' }
   const make = (name: string, more: object = {}) =>
@@ -253,7 +253,7 @@ test('a second slice that was left behind is removed, of whichever family, and t
   await assertQuiet(fleet)
 })
 
-test('with `always` the last master leaves Endpoints empty and takes the second slice away', async (t) => {
+test('with `always` the last master empties Endpoints and deletes the second slice', async (t) => {
   const fleet = await startedFleet(t, [dual(1), dual(2)], { onShutdown: 'always' })
   masterOf(fleet, 1).terminate()
   await fleet.advance(1_000)
@@ -266,7 +266,7 @@ test('with `always` the last master leaves Endpoints empty and takes the second 
   assert.deepEqual(await stateOf(fleet), singleState(1))
 })
 
-test('a lone master that comes back after its lease has ended finds the families as they were', async (t) => {
+test('a lone master that restarts without a lease preserves both families and writes nothing', async (t) => {
   const fleet = await startedFleet(t, [dual(1)])
   const fromMs = fleet.time.nowMs
   masterOf(fleet, 1).kill()
@@ -280,7 +280,7 @@ test('a lone master that comes back after its lease has ended finds the families
   assert.deepEqual(await stateOf(fleet), dualState(1))
 })
 
-test('a restart of a lone master does not touch the families', async (t) => {
+test('a graceful restart of a lone master preserves both families and writes nothing', async (t) => {
   const fleet = await startedFleet(t, [dual(1)])
   const fromMs = fleet.time.nowMs
   masterOf(fleet, 1).terminate()
@@ -291,7 +291,7 @@ test('a restart of a lone master does not touch the families', async (t) => {
   assert.deepEqual(await stateOf(fleet), dualState(1))
 })
 
-test('beside a kube-apiserver there is one family, and two again when its lease has ended', async (t) => {
+test('masters drop the second family while a kube-apiserver has a lease, and restore it when the lease ends', async (t) => {
   const fleet = new Fleet({ seed: 1, masters: 2, etcd: 'etcd' })
   t.after(() => fleet.close())
   for (const number of [1, 2]) masterOf(fleet, number).start(dual(number))
@@ -361,7 +361,7 @@ const outages: Readonly<Record<string, readonly [number, readonly FleetPlan['lea
   }
 
 for (const [name, [seed, stores, steps, addresses]] of Object.entries(outages)) {
-  test(`masters that know the fleet and one that does not never fight over the second slice: ${name}`, async () => {
+  test(`no invariant is violated although a restarted master does not know which families the fleet has: ${name}`, async () => {
     const numbers = [1, 2, 3]
     const masters = numbers.map((number) =>
       masterPlan(number, { addresses: [first(number), second(number)].slice(0, number === 1 ? addresses : 2) }),
@@ -378,7 +378,7 @@ for (const [name, [seed, stores, steps, addresses]] of Object.entries(outages)) 
 
 const SEEDS = inUnitOrFloor(15, 40)
 
-test(`${SEEDS} random schedules of masters with one address and with two end with what those that live make, quietly`, async () => {
+test(`${SEEDS} random schedules of masters with one or two addresses end in the state of the living masters, without writes`, async () => {
   for (let seed = 1; seed <= SEEDS; seed++) await runSchedule(seed)
 })
 

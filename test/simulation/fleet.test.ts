@@ -26,7 +26,7 @@ function since(fleet: Fleet, atMs: number): (readonly string[] | undefined)[] {
   return fleet.listings.filter((listing) => listing.atMs > atMs).map((listing) => listing.addresses)
 }
 
-test('a master that is killed is gone when its lease ends, not at the next tick', async (t) => {
+test('a killed master is removed when its lease ends, before the next reconcile', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   // The master renewed at 10 s and was killed half a second later: its lease ends at 25 s.
   await fleet.advance(5_500)
@@ -40,7 +40,7 @@ test('a master that is killed is gone when its lease ends, not at the next tick'
 })
 
 for (const readinessGate of ['startup', 'continuous'] as const) {
-  test(`a master whose own API server is dead is gone when its lease ends, with the ${readinessGate} gate`, async (t) => {
+  test(`a master whose API server has died is removed by the end of its lease, with the ${readinessGate} gate`, async (t) => {
     const fleet = await startedFleet(t, { masters: 3, master: { readinessGate } })
     await fleet.advance(5_500)
     master(fleet, 2).server.kill()
@@ -52,7 +52,7 @@ for (const readinessGate of ['startup', 'continuous'] as const) {
   })
 }
 
-test('a master that is not ready leaves after three seconds, and is back two seconds after it has recovered', async (t) => {
+test('an unready master is removed after three seconds, and listed again within 3.5 s of its recovery', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   master(fleet, 1).server.ready = false
   await fleet.advance(2_900)
@@ -64,7 +64,7 @@ test('a master that is not ready leaves after three seconds, and is back two sec
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
 })
 
-test('a master that is told to stop while its server hangs is out before its lease ends, however short the interval', async (t) => {
+test('a master terminated while its server hangs is removed before its lease ends, with an interval of one second', async (t) => {
   const fleet = await startedFleet(t, { masters: 2, master: { leaseTtlMs: 15_000, reconcileIntervalMs: 1_000 } })
   master(fleet, 2).server.silent = true
   master(fleet, 2).terminate()
@@ -72,7 +72,7 @@ test('a master that is told to stop while its server hangs is out before its lea
   assert.deepEqual(fleet.listed('slice'), addresses(1))
 })
 
-test('of masters that all turn unready within a second none leaves, not even for a moment', async (t) => {
+test('no master is removed, even briefly, when all turn unready within a second', async (t) => {
   const fleet = await startedFleet(t, { masters: 3 })
   const turnedMs = fleet.time.nowMs
   for (const one of fleet.masters) {
@@ -83,7 +83,7 @@ test('of masters that all turn unready within a second none leaves, not even for
   assert.deepEqual(since(fleet, turnedMs), [])
 })
 
-test('when the last ready master turns unready, those that have left for that are listed again', async (t) => {
+test('when the last ready master turns unready, the masters that were removed as unready are listed again', async (t) => {
   const fleet = await startedFleet(t, { masters: 3 })
   for (const number of [1, 2]) {
     master(fleet, number).server.ready = false
@@ -95,7 +95,7 @@ test('when the last ready master turns unready, those that have left for that ar
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2, 3))
 })
 
-test('a server that comes back and is not ready for a while does not cost its masters their place', async (t) => {
+test('no master is removed when all servers are down for 20 s and then unready for 8 s', async (t) => {
   const fleet = await startedFleet(t, { masters: 5 })
   const lostMs = fleet.time.nowMs
   for (const one of fleet.masters) one.server.kill()
@@ -110,7 +110,7 @@ test('a server that comes back and is not ready for a while does not cost its ma
   assert.deepEqual(since(fleet, lostMs), [])
 })
 
-test('a master that lost its place while its server was away does not take it before the server is ready', async (t) => {
+test('a master that was removed while its server was down is listed again only once the server is ready', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   master(fleet, 2).server.kill()
   await fleet.advance(30_000)
@@ -124,7 +124,7 @@ test('a master that lost its place while its server was away does not take it be
   assert.deepEqual(fleet.listed('slice'), addresses(1, 2))
 })
 
-test('with the default a single master beside a ready server keeps its address, and a restart never shows', async (t) => {
+test('with the default onShutdown a restart of a lone master beside a ready server does not change the list', async (t) => {
   const fleet = await startedFleet(t, { masters: 1 })
   const stoppedMs = fleet.time.nowMs
   master(fleet, 1).terminate()
@@ -137,7 +137,7 @@ test('with the default a single master beside a ready server keeps its address, 
 })
 
 for (const onShutdown of ['withdraw', 'always'] as const) {
-  test(`a restart whose two lives overlap never shows, with ${onShutdown}`, async (t) => {
+  test(`a restart with overlapping processes does not change the list, with ${onShutdown}`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, master: { onShutdown } })
     const startedMs = fleet.time.nowMs
     const before = master(fleet, 1).life
@@ -150,7 +150,7 @@ for (const onShutdown of ['withdraw', 'always'] as const) {
   })
 }
 
-test('of two masters the one that is told to stop withdraws, the other stays', async (t) => {
+test('one of two masters withdraws when it is terminated, and the other stays listed', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   master(fleet, 1).terminate()
   await fleet.advance(500)
@@ -158,7 +158,7 @@ test('of two masters the one that is told to stop withdraws, the other stays', a
   assert.deepEqual(fleet.listed('endpoints'), addresses(2))
 })
 
-test('masters that are all told to stop at the same instant do not leave an empty list', async (t) => {
+test('masters that are all terminated at the same instant do not leave an empty list', async (t) => {
   const fleet = await startedFleet(t, { masters: 3 })
   for (const one of fleet.masters) one.terminate()
   await fleet.advance(30_000)
@@ -186,7 +186,7 @@ test('with `keep` a master that stops stays listed until its lease ends', async 
   assert.deepEqual(fleet.listed('slice'), addresses(2))
 })
 
-test('five masters live through a minute without their datastore, and nobody is removed', async (t) => {
+test('five masters stay listed while cut off from their servers for a minute, and log the loss and the return once', async (t) => {
   const fleet = await startedFleet(t, { masters: 5 })
   const lostMs = fleet.time.nowMs
   for (const one of fleet.masters) one.server.cut = true
@@ -203,7 +203,7 @@ test('five masters live through a minute without their datastore, and nobody is 
   }
 })
 
-test('after outages of every kind a master has as many watches and timers as before', async (t) => {
+test('after repeated crashes, cuts and broken watches of its server a master has as many watches and timers as before', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   const { server, life } = master(fleet, 1)
   const counts = () => ({ watches: server.streams, timers: life?.clock.timers })
@@ -237,7 +237,7 @@ for (const [fleetOf, options] of Object.entries({
     master: { serviceClusterIpRanges: ['10.0.0.0/24', 'fd00::/112'].map(parseCidr) },
   },
 })) {
-  test(`in a quiet hour each of ${fleetOf} makes four requests an interval besides its renewals, and writes nothing else`, async (t) => {
+  test(`in a quiet hour each of ${fleetOf} sends at most four reads per interval besides its lease renewals, and no other write`, async (t) => {
     const fleet = await startedFleet(t, options)
     await fleet.advance(30_000)
     const startMs = fleet.time.nowMs

@@ -10,7 +10,7 @@ const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
 /** Without leases no reconciler can distinguish an address that another client added from a master's. */
 const mended = (Object.keys(damages) as DamageName[]).filter((name) => name !== 'endpoints-with-a-foreign-address')
 
-test(`${SEEDS} random schedules of masters that are counted: never an empty list, and in the end all of them`, async () => {
+test(`in ${SEEDS} random schedules master-count never empties the list, and lists all masters at the end`, async () => {
   for (let seed = 1; seed <= SEEDS; seed++) {
     const fleet = new Fleet({ seed, masters: 3, master: { endpointReconcilerType: 'master-count', apiserverCount: 3 } })
     const done: string[] = []

@@ -37,7 +37,7 @@ function moments(fromMs: number, toMs: number): readonly number[] {
 }
 
 for (const [store, etcd] of Object.entries(stores)) {
-  test(`leases in ${store}: a new life whose clock was set back an hour, begun as its dead one’s lease ends, is listed`, async () => {
+  test(`leases in ${store}: a master restarted near the end of its old lease, with its clock set back an hour, is listed`, async () => {
     for (const afterMs of moments(ttlMs - 7_000, ttlMs + 3_000)) {
       const fleet = await startedFleet({ masters: 3, etcd })
       const master = at(fleet, 1)
@@ -54,7 +54,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     }
   })
 
-  test(`leases in ${store}: all sidecars are told to stop as one of the servers hangs, and clients keep one that answers`, async () => {
+  test(`leases in ${store}: when all sidecars stop while one server hangs, an address whose server answers stays listed`, async () => {
     for (const hangsMs of moments(-4_000, 4_000)) {
       const fleet = await startedFleet({ masters: 3, etcd })
       const events = [
@@ -82,7 +82,7 @@ for (const [store, etcd] of Object.entries(stores)) {
   })
 
   for (const fault of etcd === undefined ? (['is away'] as const) : (['is away', 'is full'] as const)) {
-    test(`leases in ${store}: a store that ${fault} until just when leases end takes nobody out`, async () => {
+    test(`leases in ${store}: no master is removed when the store ${fault} for about as long as leases last`, async () => {
       for (const lengthMs of moments(4_000, ttlMs + 4_000)) {
         const fleet = await startedFleet({ masters: 3, etcd })
         const lostMs = fleet.time.nowMs
@@ -100,7 +100,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     })
   }
 
-  test(`leases in ${store}: of two masters behind one address with different TTLs the one with the shorter dies, and the address stays`, async () => {
+  test(`leases in ${store}: an address shared by two masters with different TTLs stays listed when either dies`, async () => {
     const host = (name: string, address: string, leaseTtlMs = ttlMs): Host => ({
       name,
       addresses: [address],
@@ -120,7 +120,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     }
   })
 
-  test(`leases in ${store}: a master that turns ready while each request takes a second is listed within five`, async () => {
+  test(`leases in ${store}: a master that turns ready while each request takes a second is listed within six seconds`, async () => {
     const fleet = new Fleet({ seed: 1, masters: 3, etcd })
     const slow = at(fleet, 2)
     for (const master of fleet.masters) if (master !== slow) master.start()
@@ -136,7 +136,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     fleet.abandon()
   })
 
-  test(`leases in ${store}: two lives of a master overlap from any moment on, and neither costs the address`, async () => {
+  test(`leases in ${store}: two overlapping processes of a master do not change the list, whenever the overlap begins`, async () => {
     for (const atMs of moments(0, 10_000)) {
       const fleet = await startedFleet({ masters: 2, etcd })
       await fleet.advance(atMs)
@@ -155,7 +155,7 @@ for (const [store, etcd] of Object.entries(stores)) {
 
 for (const etcd of ['etcd', 'kine'] as const) {
   for (const servers of ['that serve', 'whose etcd fails too'] as const) {
-    test(`leases in ${etcd}: cut off from it for longer than they last, with servers ${servers}, and one sidecar restarted: the list stays whole`, async () => {
+    test(`leases in ${etcd}: no master is removed by a cut of 20 s and a sidecar restart, with servers ${servers}`, async () => {
       const fleet = await startedFleet({ masters: 3, etcd })
       const lostMs = fleet.time.nowMs
       for (const { server, etcd: route } of fleet.masters) {
@@ -189,7 +189,7 @@ for (const [store, etcd] of Object.entries({ kubernetes: undefined, etcd: 'etcd'
     }
   }
 
-  test(`leases in ${store}: nobody is ready, the store is away and comes back, and one dies: it leaves`, async () => {
+  test(`leases in ${store}: a master that dies after a store outage, while no master is ready, is removed`, async () => {
     const fleet = await startedFleet({ masters: 3, etcd })
     for (const { server } of fleet.masters) server.ready = false
     await fleet.advance(10_000)
@@ -202,7 +202,7 @@ for (const [store, etcd] of Object.entries({ kubernetes: undefined, etcd: 'etcd'
     fleet.abandon()
   })
 
-  test(`leases in ${store}: one of two is unready, the store is away and comes back, and the ready one dies: the other takes over`, async () => {
+  test(`leases in ${store}: after a store outage an unready master is listed alone when the only ready one dies`, async () => {
     const fleet = await startedFleet({ masters: 2, etcd })
     at(fleet, 1).server.ready = false
     await fleet.advance(10_000)
@@ -215,7 +215,7 @@ for (const [store, etcd] of Object.entries({ kubernetes: undefined, etcd: 'etcd'
   })
 }
 
-test('all servers freeze for longer than leases last, one sidecar is restarted, and they go on one after the other: the list stays whole', async () => {
+test('no master is removed when all servers hang longer than leases last, a sidecar restarts, and they recover in turn', async () => {
   for (const etcd of ['etcd', 'kine'] as const) {
     const fleet = await startedFleet({ masters: 3, etcd })
     const frozenMs = fleet.time.nowMs
@@ -234,7 +234,7 @@ test('all servers freeze for longer than leases last, one sidecar is restarted, 
   }
 })
 
-test('addresses that a master found when it joined after a failure, and that nobody has, go when the recovery time is over', async () => {
+test('addresses of dead masters that a restarted master finds after a total failure are gone after the recovery time', async () => {
   const master = { leaseTtlMs: 60_000, reconcileIntervalMs: 40_000 }
   const fleet = await startedFleet({ masters: 3, etcd: 'etcd', master })
   for (const one of fleet.masters) {
@@ -254,7 +254,7 @@ test('addresses that a master found when it joined after a failure, and that nob
 })
 
 for (const [store, etcd] of Object.entries(stores)) {
-  test(`leases in ${store}: a sidecar is restarted while all servers say that they are not ready: the list stays whole`, async () => {
+  test(`leases in ${store}: a sidecar restart while all servers report not ready does not change the list`, async () => {
     for (const fails of ['readyz', 'etcd check'] as const) {
       const fleet = await startedFleet({ masters: 3, etcd })
       await fleet.advance(15_000)
@@ -274,7 +274,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     }
   })
 
-  test(`leases in ${store}: somebody spoils the Endpoints in an outage, and one joins after it: only masters are listed`, async () => {
+  test(`leases in ${store}: masters never list a foreign address that was added to Endpoints during an outage`, async () => {
     const fleet = await startedFleet({ masters: 3, etcd })
     await fleet.advance(15_000)
     for (const { server } of fleet.masters) server.cut = true

@@ -12,7 +12,7 @@ const SEEDS = inUnitOrFloor(40, 200)
 const RACES = inUnitOrFloor(1, 5)
 const UNDER_TRIPWIRE = 10
 
-test(`in ${SEEDS} random interleavings no Service loses an address or port, and no IPAddress of a deleted one comes back`, async () => {
+test(`in ${SEEDS} random interleavings no Service loses an address or port, and no IPAddress of a deleted Service reappears`, async () => {
   const { failures, digests, races } = await runRepairCampaign(SEEDS)
   assert.equal(failures.length, 0, failures.slice(0, 3).join('\n'))
   const missed = raceNames.filter((name) => !rareRaces.has(name) && (races[name] ?? 0) < RACES)

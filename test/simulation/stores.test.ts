@@ -45,7 +45,7 @@ async function restart(fleet: Fleet, one: SimulatedMaster): Promise<void> {
 }
 
 for (const [store, etcd] of Object.entries(stores)) {
-  test(`leases in ${store}: a master that is killed is gone when its lease ends, and nobody else`, async (t) => {
+  test(`leases in ${store}: a killed master is removed when its lease ends, and no other is`, async (t) => {
     const fleet = await startedFleet(t, { masters: 3, etcd })
     await fleet.advance(5_500)
     const killedMs = fleet.time.nowMs
@@ -57,7 +57,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, killedMs), Array(2).fill(['192.0.2.1', '192.0.2.3']))
   })
 
-  test(`leases in ${store}: a master that is told to stop is out with the next write`, async (t) => {
+  test(`leases in ${store}: a terminated master is removed within a second, by one write to each object`, async (t) => {
     const fleet = await startedFleet(t, { masters: 3, etcd })
     const stoppedMs = fleet.time.nowMs
     master(fleet, 'master-1').terminate()
@@ -65,7 +65,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, stoppedMs), Array(2).fill(['192.0.2.2', '192.0.2.3']))
   })
 
-  test(`leases in ${store}: a rolling restart of two masters behind one address never shows`, async (t) => {
+  test(`leases in ${store}: rolling restarts of two masters behind one address do not change the list`, async (t) => {
     const masters = [host('a', '192.0.2.1'), host('b', '192.0.2.1')]
     const fleet = await startedFleet(t, { masters, etcd })
     const startedMs = fleet.time.nowMs
@@ -74,7 +74,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, startedMs), [])
   })
 
-  test(`leases in ${store}: one of two masters behind one address dies, and the address stays`, async (t) => {
+  test(`leases in ${store}: an address shared by two masters stays listed when one dies, and is removed after both have died`, async (t) => {
     const masters = [host('a', '192.0.2.1'), host('b', '192.0.2.1'), host('c', '192.0.2.3')]
     const fleet = await startedFleet(t, { masters, etcd })
     const killedMs = fleet.time.nowMs
@@ -86,7 +86,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(fleet.listed('slice'), ['192.0.2.3'])
   })
 
-  test(`leases in ${store}: a host that comes with the address of one that has died keeps it in the list`, async (t) => {
+  test(`leases in ${store}: an address stays listed when a new host takes it before the lease of its dead host ends`, async (t) => {
     const fleet = await startedFleet(t, { masters: [host('a', '192.0.2.1'), host('old', '192.0.2.2')], etcd })
     await fleet.advance(5_500)
     const diedMs = fleet.time.nowMs
@@ -97,7 +97,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, diedMs), [])
   })
 
-  test(`leases in ${store}: an address comes back with another host, after the lease of the first has ended`, async (t) => {
+  test(`leases in ${store}: an address is listed again when a new host takes it after the lease of its dead host has ended`, async (t) => {
     const fleet = await startedFleet(t, { masters: [host('a', '192.0.2.1'), host('old', '192.0.2.2')], etcd })
     master(fleet, 'old').kill()
     await fleet.advance(30_000)
@@ -108,7 +108,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, reusedMs), Array(2).fill(['192.0.2.1', '192.0.2.2']))
   })
 
-  test(`leases in ${store}: a master that is not ready leaves after three seconds, once another has confirmed that it serves`, async (t) => {
+  test(`leases in ${store}: an unready master is removed after three seconds, and listed again within five of its recovery`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd })
     const turnedMs = fleet.time.nowMs
     const { server } = master(fleet, 'master-1')
@@ -123,7 +123,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, recoveredMs), Array(2).fill(['192.0.2.1', '192.0.2.2']))
   })
 
-  test(`leases in ${store}: a master that comes back from an outage, not ready, is not listed for a moment`, async (t) => {
+  test(`leases in ${store}: a master whose server returns unready from an outage is not listed, even briefly`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd })
     const { server, etcd: route } = master(fleet, 'master-2')
     server.kill()
@@ -138,7 +138,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, backMs), [])
   })
 
-  test(`leases in ${store}: of masters that all turn unready within a second none leaves`, async (t) => {
+  test(`leases in ${store}: no master is removed when all turn unready within a second`, async (t) => {
     const fleet = await startedFleet(t, { masters: 3, etcd })
     const turnedMs = fleet.time.nowMs
     for (const { server } of fleet.masters) {
@@ -149,7 +149,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, turnedMs), [])
   })
 
-  test(`leases in ${store}: while nobody is ready, a sidecar that is restarted does not take the list for itself`, async (t) => {
+  test(`leases in ${store}: a sidecar restart while no master is ready does not change the list`, async (t) => {
     const fleet = await startedFleet(t, { masters: 3, etcd })
     const turnedMs = fleet.time.nowMs
     for (const { server } of fleet.masters) server.ready = false
@@ -160,7 +160,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, turnedMs), [])
   })
 
-  test(`leases in ${store}: an etcd that all share takes nobody out, not even one whose sidecar is restarted`, async (t) => {
+  test(`leases in ${store}: failing etcd checks of all servers remove no master, not even one whose sidecar restarts`, async (t) => {
     const fleet = await startedFleet(t, { masters: 3, etcd })
     const turnedMs = fleet.time.nowMs
     for (const { server } of fleet.masters) server.etcdCheck = false
@@ -173,7 +173,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, turnedMs), [])
   })
 
-  test(`leases in ${store}: a master whose own etcd is dead leaves, and is back when it is there again`, async (t) => {
+  test(`leases in ${store}: a master whose own etcd fails is removed, and listed again when etcd recovers`, async (t) => {
     const fleet = await startedFleet(t, { masters: 3, etcd })
     const { server } = master(fleet, 'master-2')
     server.etcdCheck = false
@@ -184,7 +184,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(fleet.listed('slice'), ['192.0.2.1', '192.0.2.2', '192.0.2.3'])
   })
 
-  test(`leases in ${store}: a clock that is set back between two lives of a master costs it nothing`, async (t) => {
+  test(`leases in ${store}: a restart of a master with its clock set back an hour does not change the list`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd })
     const startedMs = fleet.time.nowMs
     const one = master(fleet, 'master-2')
@@ -195,7 +195,7 @@ for (const [store, etcd] of Object.entries(stores)) {
     assert.deepEqual(since(fleet, startedMs), [])
   })
 
-  test(`leases in ${store}: a server that hung before a renewal was due does not get another lease`, async (t) => {
+  test(`leases in ${store}: a master whose server hangs before a renewal is due is removed within 16 s`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd, master: { readinessGate: 'startup' } })
     await fleet.advance(2_000)
     master(fleet, 'master-2').server.silent = true
@@ -205,7 +205,7 @@ for (const [store, etcd] of Object.entries(stores)) {
 }
 
 for (const etcd of ['etcd', 'kine'] as const) {
-  test(`masters and kube-apiservers on one ${etcd} list each other for five minutes, and nobody overwrites anybody`, async (t) => {
+  test(`masters and kube-apiservers on one ${etcd} list each other, and write nothing for five minutes`, async (t) => {
     const fleet = new Fleet({ seed: 1, masters: 3, etcd })
     t.after(() => fleet.close())
     const stock = ['198.51.100.1', '198.51.100.2'].map(
@@ -227,7 +227,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
     assert.deepEqual(written, [])
   })
 
-  test(`five masters live through a minute without ${etcd}, and nobody is removed`, async (t) => {
+  test(`five masters stay listed during a minute without ${etcd}`, async (t) => {
     const fleet = await startedFleet(t, { masters: 5, etcd })
     const lostMs = fleet.time.nowMs
     fleet.etcd?.stop()
@@ -239,7 +239,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
     assert.deepEqual(since(fleet, lostMs), [])
   })
 
-  test(`a server that hung while ${etcd} could not be reached does not get another lease afterwards`, async (t) => {
+  test(`a master whose server hangs while ${etcd} is unreachable is not listed afterwards`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd, master: { readinessGate: 'startup' } })
     const { server, etcd: route } = master(fleet, 'master-2')
     assert.ok(route)
@@ -253,7 +253,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
     assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
   })
 
-  test(`a master that could not announce itself to ${etcd} before its server died does not do so afterwards`, async (t) => {
+  test(`a master that reaches ${etcd} only after its server has died is not listed until the server returns`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd })
     const restarted = master(fleet, 'master-2')
     assert.ok(restarted.etcd)
@@ -273,7 +273,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
     assert.deepEqual(fleet.listed('slice'), ['192.0.2.1', '192.0.2.2'])
   })
 
-  test(`an API server that answers no request but its /readyz does not cost a lease in ${etcd}`, async (t) => {
+  test(`a master whose API server answers only /readyz stays listed with its lease in ${etcd}`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd })
     // A renewal is due shortly after this.
     await fleet.advance(4_500)
@@ -286,7 +286,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
     for (const addresses of listed) assert.deepEqual(addresses, ['192.0.2.1', '192.0.2.2'])
   })
 
-  test(`one of two masters behind an address is not ready while ${etcd} is full, and the address stays`, async (t) => {
+  test(`a shared address stays listed while ${etcd} is full and one of its two masters is unready`, async (t) => {
     const masters = [host('a', '192.0.2.1'), host('b', '192.0.2.1'), host('c', '192.0.2.3')]
     const fleet = await startedFleet(t, { masters, etcd })
     master(fleet, 'a').server.ready = false
@@ -300,7 +300,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
     assert.deepEqual(since(fleet, lostMs), [])
   })
 
-  test(`five masters live through a minute in which ${etcd} is full, and nobody is removed`, async (t) => {
+  test(`five masters stay listed during a minute in which ${etcd} is full`, async (t) => {
     const fleet = await startedFleet(t, { masters: 5, etcd })
     const lostMs = fleet.time.nowMs
     assert.ok(fleet.etcd)

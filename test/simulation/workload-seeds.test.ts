@@ -11,7 +11,7 @@ const SEEDS = inUnitOrFloor(25, 120)
 const OCCURRENCES = inUnitOrFloor(1, 10)
 const UNDER_TRIPWIRE = 10
 
-test(`after ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices are what the model of the cluster says`, async () => {
+test(`after each of ${SEEDS} random schedules of churn and faults Endpoints and EndpointSlices match the model`, async () => {
   const report = await runWorkloadCampaign(SEEDS)
   assert.equal(report.failures.length, 0, report.failures.slice(0, 3).join('\n'))
   const rare = tooRareIn(report, OCCURRENCES)

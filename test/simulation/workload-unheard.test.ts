@@ -8,7 +8,7 @@ import { WorkloadWorld } from './workload-world.ts'
 const namespace = 'shop'
 const slicesPath = '/apis/discovery.k8s.io/v1/endpointslices'
 
-test('a slice that was made and deleted while nothing was heard of slices does not keep its Service waiting', async () => {
+test('a Service is in sync although its EndpointSlice was created and deleted during an outage of the slice watch', async () => {
   const none = { processes: 1, elects: true, services: 0, pods: 0, nodes: 0, isDualStack: false }
   const composition = { ...workloadCompositionOf(1), ...none }
   const world = new WorkloadWorld(1, composition)

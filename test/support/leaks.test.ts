@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { spawnChild } from './spawn-child.ts'
 
-test('a run fails on what its files leave behind, skip or do not hold, and only on those', async (t) => {
+test('a run fails for leaks, late errors, skipped tests and a file without tests, but not for a clean file', async (t) => {
   const names = ['leaves-things', 'leaves-an-idle-connection', 'skips', 'is-empty', 'is-clean', 'throws-later']
   const files = names.map((name) => `test/support/samples/${name}.ts`)
   const args = ['scripts/test.ts', 'unit', ...files]
@@ -23,13 +23,13 @@ test('a run fails on what its files leave behind, skip or do not hold, and only 
   assert.match(said, /^unit: 8 passed, 3 failed, 6 files/m)
 })
 
-test('a run of nothing fails', async (t) => {
+test('a run of a file that does not exist fails', async (t) => {
   const child = await spawnChild(t, process.execPath, ['scripts/test.ts', 'unit', 'test/support/samples/missing.ts'])
   assert.deepEqual(await child.exited, { code: 1, signal: null })
   assert.match(child.stderr(), /no test file in test\/support\/samples\/missing\.ts/)
 })
 
-test('a pattern that names no test fails, and one that does counts no others', async (t) => {
+test('a run whose pattern matches no test fails; otherwise only the matching tests count', async (t) => {
   const files = ['test/support/samples/is-clean.ts', 'test/support/samples/skips.ts']
   const run = (pattern: string) =>
     spawnChild(t, process.execPath, ['scripts/test.ts', 'unit', ...files, '--test-name-pattern', pattern])

@@ -27,7 +27,9 @@ test('a child ends with its test, even one that ignores SIGTERM', async () => {
 })
 
 for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
-  test(`a child and a temporary directory end when ${signal} ends their process`, { concurrency: true }, async (t) => {
+  test(`a child ends and a temporary directory is removed when ${signal} ends their process`, {
+    concurrency: true,
+  }, async (t) => {
     const starter = await spawnChild(t, process.execPath, ['test/support/samples/starts-a-child.ts'])
     const [, pid, directory = ''] = await starter.output(/child (\d+) in (.+)\./)
     assert.equal(isAlive(Number(pid)), true)
@@ -39,7 +41,7 @@ for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
   })
 }
 
-test('waiting for output that cannot come any more ends with what was said', async (t) => {
+test('waiting for output of a child that has exited rejects with its output', async (t) => {
   const child = await spawnChild(t, process.execPath, [
     '--eval',
     "console.error('something else'); process.exitCode = 3",
@@ -48,6 +50,6 @@ test('waiting for output that cannot come any more ends with what was said', asy
   assert.deepEqual(await child.exited, { code: 3, signal: null })
 })
 
-test('a program that does not exist is an error, at once', async (t) => {
+test('starting a program that does not exist rejects', async (t) => {
   await assert.rejects(spawnChild(t, 'no-such-program', []), /ENOENT/)
 })

@@ -24,7 +24,7 @@ const table: readonly (readonly [life: string, lifeMs: number, leftMs: number, w
 ]
 
 for (const [life, lifeMs, leftMs, warnings] of table) {
-  test(`a certificate for ${life} with ${leftMs / hour} h left has ${warnings} warnings due`, () => {
+  test(`a certificate valid for ${life} with ${leftMs / hour} h left has ${warnings} warnings due`, () => {
     assert.equal(warningsDue({ fromMs: startMs, toMs: startMs + lifeMs }, startMs + lifeMs - leftMs), warnings)
   })
 }
@@ -39,7 +39,7 @@ function setUp() {
   return { time, logger, report, samples }
 }
 
-test('a certificate is warned of a week and a day before its end, once each, and when it was renewed no more', async () => {
+test('a certificate causes one warning a week and one a day before its end, and none after its renewal', async () => {
   const { time, logger, report, samples } = setUp()
   const look = (toMs: number): void => report('etcd-certfile', [{ fromMs: startMs - 300 * day, toMs }])
   for (let days = 0; days < 12; days++) {
@@ -55,7 +55,7 @@ test('a certificate is warned of a week and a day before its end, once each, and
   assert.deepEqual(await samples(), [`{kind="etcd-certfile"} ${(startMs + 100 * day) / 1000}`])
 })
 
-test('one that has ended when it is first read is warned of once, and what is no longer in use has no metric', async () => {
+test('a certificate that has already expired causes one warning, and one no longer in use has no metric', async () => {
   const { logger, report, samples } = setUp()
   for (let looks = 0; looks < 3; looks++) report('client-ca-file', [{ fromMs: 0, toMs: startMs - day }])
   assert.deepEqual(
@@ -66,7 +66,7 @@ test('one that has ended when it is first read is warned of once, and what is no
   assert.deepEqual(await samples(), [])
 })
 
-test('of authorities the one that ends next counts, and one that has ended only where all have', async () => {
+test('of several authorities the metric shows the next to expire, and an expired one only if all have expired', async () => {
   const { time, report, samples } = setUp()
   const ends = [30, 1, 20].map((days) => ({ fromMs: startMs, toMs: startMs + days * day }))
   for (const [advanceDays, days] of [
@@ -81,7 +81,7 @@ test('of authorities the one that ends next counts, and one that has ended only 
   }
 })
 
-test('a token, whose beginning nobody knows, is never warned of', async () => {
+test('a token without a known start of validity never causes a warning', async () => {
   const { logger, report, samples } = setUp()
   report('token', [{ toMs: startMs + 60_000 }])
   assert.equal((await samples()).length, 1)

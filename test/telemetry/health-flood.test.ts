@@ -9,7 +9,7 @@ import { spawnChild } from '../support/spawn-child.ts'
 
 const flood = fileURLToPath(new URL('../peers/health-flood.ts', import.meta.url))
 
-test('six clients that pipeline 4 MB of GET /metrics and read nothing neither hold up /livez nor fill the memory', async (t) => {
+test('six clients that pipeline 4 MB of GET /metrics without reading neither block /livez nor exhaust the memory', async (t) => {
   const program = await startProgram(t, ['run', '--embedded', '--health-bind-address', '127.0.0.1:0'])
   const { address, port } = await whenReady(program)
   const livez = async (): Promise<number> => {
@@ -35,7 +35,7 @@ test('six clients that pipeline 4 MB of GET /metrics and read nothing neither ho
   assert.ok(grownMib < 40, `${grownMib.toFixed()} MiB more`)
 })
 
-test('connections that say nothing keep nobody out', async (t) => {
+test('300 silent connections do not prevent /livez from answering', async (t) => {
   const program = await startProgram(t, ['run', '--embedded', '--health-bind-address', '127.0.0.1:0'])
   const [, address = '', port = ''] = await program.output(/"health":"([^"]+:(\d+))"/)
   const silent = Array.from({ length: 300 }, () => connect(Number(port), '127.0.0.1').on('error', () => {}))

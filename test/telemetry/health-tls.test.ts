@@ -61,7 +61,7 @@ async function setUp(t: TestContext, access?: HealthAccess) {
   return { server, logger, certFile, clientCaFile, write, served, whenServed, ends }
 }
 
-test('a certificate that changes is served from then on, and one that cannot be used is not', async (t) => {
+test('a changed certificate is served once it is read, and an unusable one is not', async (t) => {
   const { server, logger, certFile, write, served, whenServed, ends } = await setUp(t)
   assert.equal(await served(), 'first')
   for (const kind of ['health-tls-cert-file', 'client-ca-file']) {
@@ -94,7 +94,7 @@ test('a certificate that changes is served from then on, and one that cannot be 
   assert.equal(await served(), 'third')
 })
 
-test('a client certificate counts no longer than it is valid, or than its authority is trusted', async (t) => {
+test('a client certificate is accepted only while it is valid and its authority is trusted', async (t) => {
   const { server, clientCaFile } = await setUp(t, {
     authorize: async ({ certificate }) => (certificate === undefined ? 401 : 200),
   })
@@ -131,7 +131,7 @@ test('a client certificate counts no longer than it is valid, or than its author
   await eventually('the end of the other authority', () => isRefused(foreign), { intervalMs: 200 })
 })
 
-test('who may see it is told why a check fails, and who is asked about is what the connection and the header say', async (t) => {
+test('authorized callers see why a check fails; the connection and the header identify the caller', async (t) => {
   const asked: (HealthCaller & { readonly verb: string; readonly path: string })[] = []
   const { server } = await setUp(t, {
     async authorize(caller, what) {

@@ -8,16 +8,16 @@ const broken: HealthCheck = { name: 'poststarthook/x', fault: () => 'not finishe
 const ask = (checks: readonly HealthCheck[], options: { verbose?: boolean; excluded?: string[] } = {}) =>
   answerHealth({ endpoint: 'readyz', checks, metrics: prometheusMetrics(), ...options })
 
-test('all well is told by two letters', async () => {
+test('if all checks pass the answer is ok', async () => {
   assert.deepEqual(await ask([ping, healthy('log')]), { status: 200, text: 'ok', faults: [], excluded: [] })
 })
 
-test('all well is told check by check where that is asked for', async () => {
+test('with verbose the answer lists each passing check', async () => {
   const { text } = await ask([ping, healthy('log')], { verbose: true })
   assert.equal(text, '[+]ping ok\n[+]log ok\nreadyz check passed\n')
 })
 
-test('a failure is always told check by check, without its reason', async () => {
+test('a failure always lists each check, without the reason', async () => {
   assert.deepEqual(await ask([ping, broken, healthy('log')]), {
     status: 500,
     text: '[+]ping ok\n[-]poststarthook/x failed: reason withheld\n[+]log ok\nreadyz check failed\n',
@@ -26,7 +26,7 @@ test('a failure is always told check by check, without its reason', async () => 
   })
 })
 
-test('a remark is shown beside a check that passes, and only there', async () => {
+test('a remark is shown only with verbose and beside a passing check', async () => {
   const lacking: HealthCheck = { ...healthy('node-port-repair'), remark: () => 'set --etcd-servers' }
   const passing = { ...healthy('log'), remark: () => undefined }
   const failing = { ...broken, remark: () => 'nothing' }
@@ -36,14 +36,14 @@ test('a remark is shown beside a check that passes, and only there', async () =>
   assert.ok(!(await ask([failing])).text.includes('nothing'))
 })
 
-test('an excluded check is not asked', async () => {
+test('an excluded check is not run', async () => {
   const never: HealthCheck = { name: 'etcd', fault: () => assert.fail('asked') }
   const { status, text } = await ask([ping, never], { verbose: true, excluded: ['etcd'] })
   assert.equal(status, 200)
   assert.equal(text, '[+]ping ok\n[+]etcd excluded: ok\nreadyz check passed\n')
 })
 
-test('excluding what does not exist is warned about, sorted and once each', async () => {
+test('excluding unknown checks adds a warning that names each once, sorted', async () => {
   const { text } = await ask([ping], { verbose: true, excluded: ['z', 'a', 'z', 'ping'] })
   assert.equal(
     text,
@@ -53,11 +53,11 @@ test('excluding what does not exist is warned about, sorted and once each', asyn
   )
 })
 
-test('without any check there is still ping', async () => {
+test('without any checks ping is still listed', async () => {
   assert.equal((await ask([], { verbose: true })).text, '[+]ping ok\nreadyz check passed\n')
 })
 
-test('a check may take its time, and one that throws has failed', async () => {
+test('a check may be asynchronous, and one that rejects has failed', async () => {
   const checks: HealthCheck[] = [
     { name: 'slow', fault: async () => 'too slow' },
     { name: 'throwing', fault: () => Promise.reject(new Error('gone')) },
@@ -68,7 +68,7 @@ test('a check may take its time, and one that throws has failed', async () => {
   ])
 })
 
-test('a single check tells its reason to those who may see it', async () => {
+test('a single check shows its reason only to authorized callers', async () => {
   assert.deepEqual(await answerHealthCheck(ping, { reason: 'shown' }), { status: 200, text: 'ok' })
   for (const [reason, words] of [
     ['shown', 'not finished'],
@@ -81,7 +81,7 @@ test('a single check tells its reason to those who may see it', async () => {
   }
 })
 
-test('results are counted by check and endpoint, excluded ones not', async () => {
+test('results are counted by check and endpoint, without excluded checks', async () => {
   const metrics = prometheusMetrics()
   for (const endpoint of ['readyz', 'readyz', 'livez'] as const) {
     await answerHealth({ endpoint, checks: [ping, broken, healthy('log')], excluded: ['log'], metrics })

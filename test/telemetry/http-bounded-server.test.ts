@@ -46,7 +46,7 @@ async function setUp(t: TestContext, respond: Respond = async () => ok, host = '
 
 const closing = 'connection: close\r\n'
 
-test('an answer has its length in bytes, and HEAD gets it without the body', async (t) => {
+test('an answer has its content-length in bytes, and HEAD gets the headers without the body', async (t) => {
   const { exchange } = await setUp(t)
   const before = timers()
   const answer = await exchange(get('/', closing))
@@ -59,12 +59,12 @@ test('an answer has its length in bytes, and HEAD gets it without the body', asy
   assert.match(head, /content-length: 3\r\n[\s\S]*\r\n\r\n$/)
 })
 
-test('headers of the answer itself win', async (t) => {
+test('headers set by the handler override the defaults', async (t) => {
   const { exchange } = await setUp(t, async () => ({ ...ok, headers: { 'cache-control': 'max-age=1' } }))
   assert.match(await exchange(get('/', closing)), /cache-control: max-age=1\r\n/)
 })
 
-test('a connection serves one request after the other, and is closed after one with a body, which nobody reads', async (t) => {
+test('a connection serves several requests in turn, and closes after a request that announces a body', async (t) => {
   const { open, exchange } = await setUp(t)
   const { socket, received } = await open()
   for (let answers = 1; answers <= 3; answers++) {
@@ -76,7 +76,7 @@ test('a connection serves one request after the other, and is closed after one w
     assert.match(await exchange(get('/', body)), /connection: close/i)
 })
 
-test('a client that sends the next request before its answer is cut off, and others are not', async (t) => {
+test('a client that sends the next request before its answer is cut off, and other clients are not', async (t) => {
   const waiting = Promise.withResolvers<typeof ok>()
   let asked = 0
   const { exchange, open } = await setUp(t, () => (++asked === 1 ? waiting.promise : Promise.resolve(ok)))
@@ -88,7 +88,7 @@ test('a client that sends the next request before its answer is cut off, and oth
   waiting.resolve(ok)
 })
 
-test('one at a time is one of each connection, and the next may come when the answer is closed', () => {
+test('oneAtATime allows one open answer per connection, and the next request after that answer is closed', () => {
   const [first, second] = [{ destroyed: 0 }, { destroyed: 0 }].map((state) =>
     Object.assign(state, { destroy: () => state.destroyed++ }),
   )
@@ -109,7 +109,7 @@ test('one at a time is one of each connection, and the next may come when the an
   assert.deepEqual([answered, first?.destroyed], [3, 1])
 })
 
-test('a rejection is logged with its path and answered with 500, without its reason', async (t) => {
+test('a handler that rejects is answered with 500 without the reason, and logged with its path', async (t) => {
   const { exchange, logger } = await setUp(t, () => Promise.reject(new Error('secret')))
   const answer = await exchange(get('/path', closing))
   assert.match(answer, /^HTTP\/1.1 500 [\s\S]*\r\n\r\ninternal server error\n$/)
@@ -119,7 +119,7 @@ test('a rejection is logged with its path and answered with 500, without its rea
   )
 })
 
-test('a request that expects something is answered as any other, one at a time', async (t) => {
+test('a request with an Expect header is answered like any other', async (t) => {
   const { exchange } = await setUp(t)
   for (const expected of ['100-continue', 'the-moon']) {
     const more = `expect: ${expected}\r\ncontent-length: 5\r\n`
@@ -127,7 +127,7 @@ test('a request that expects something is answered as any other, one at a time',
   }
 })
 
-test('headers that are longer than allowed are refused, others may come in any pieces', async (t) => {
+test('headers longer than the limit get 431; shorter ones may arrive in any pieces', async (t) => {
   const { exchange } = await setUp(t)
   const header = (length: number): string => `x-long: ${'y'.repeat(length)}\r\n`
   assert.match(await exchange(get('/', `${header(15_000)}${closing}`)), /^HTTP\/1.1 200 /)
@@ -135,7 +135,7 @@ test('headers that are longer than allowed are refused, others may come in any p
   assert.match(await exchange(get('/', header(serverLimits.headerBytes))), /^HTTP\/1.1 431 /)
 })
 
-test('one connection too many closes the oldest that is open, and no other', async (t) => {
+test('one connection above the limit closes only the oldest open connection', async (t) => {
   const { open } = await setUp(t)
   const all = [await open(), await open()]
   all.pop()?.socket.destroy()
@@ -153,7 +153,7 @@ test('one connection too many closes the oldest that is open, and no other', asy
   }
 })
 
-test('the answer to a client that is gone is not sent: neither a timer stays nor a stream begins', async (t) => {
+test('an answer for a disconnected client is dropped: it leaves no timer and starts no stream', async (t) => {
   let streams = 0
   for (const answer of [ok, { stream: () => void streams++ }, undefined]) {
     const asked = Promise.withResolvers<void>()
@@ -183,7 +183,7 @@ function timers(): number {
   return process.getActiveResourcesInfo().filter((kind) => kind === 'Timeout').length
 }
 
-test('a client that does not receive its answer within ten seconds is cut off', async (t) => {
+test('a client that does not read its answer within ten seconds is cut off', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const body = Buffer.alloc(64 * 1024 * 1024)
   const { open, server } = await setUp(t, async () => ({ ...ok, body }))
@@ -201,7 +201,7 @@ test('a client that does not receive its answer within ten seconds is cut off', 
   await server.close()
 })
 
-test('it closes when the running answers are sent, and twice; a second later it cuts them off', async (t) => {
+test('close waits up to a second for running answers, then cuts them off; it may be called twice', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
   for (const late of [false, true]) {
     const asked = Promise.withResolvers<void>()
@@ -232,7 +232,7 @@ test('it closes when the running answers are sent, and twice; a second later it 
   }
 })
 
-test('an address in use is one line, and so is one that this host has not; an IPv6 host stands in brackets', async (t) => {
+test('a port in use and an unassigned address each give a one-line error; IPv6 hosts are in brackets', async (t) => {
   const { server } = await setUp(t)
   assert.equal(server.address, `127.0.0.1:${server.port}`)
   const at = (host: string, port: number) =>
@@ -247,7 +247,7 @@ test('an address in use is one line, and so is one that this host has not; an IP
   assert.equal(await at('2001:db8::1', 1), 'cannot listen on [2001:db8::1]:1: the address is not assigned to this host')
 })
 
-test('a connection that the system does not hand over is logged once, and the server serves on', async (t) => {
+test('repeated accept errors are logged once, and the server continues to serve', async (t) => {
   const logger = memoryLogger()
   const server = createServer((_, response) => response.end('served'))
   t.after(() => server.close())

@@ -50,7 +50,7 @@ test('the three endpoints answer ok as plain text', async (t) => {
   }
 })
 
-test('a failing check turns its endpoint to 500 and leaves the others alone', async (t) => {
+test('a failing check makes its own endpoint answer 500 and leaves the others alone', async (t) => {
   const { ask, state } = await setUp(t)
   state.fault = 'not finished'
   assert.deepEqual(await Promise.all(['/livez', '/readyz'].map(async (path) => (await ask(path)).status)), [200, 500])
@@ -60,7 +60,7 @@ test('a failing check turns its endpoint to 500 and leaves the others alone', as
   )
 })
 
-test('verbose and exclude are understood, with and without values', async (t) => {
+test('verbose and exclude are accepted with and without values', async (t) => {
   const { ask, state } = await setUp(t)
   state.fault = 'not finished'
   for (const query of ['verbose&exclude=poststarthook/x', 'exclude=poststarthook%2Fx&verbose=false']) {
@@ -70,7 +70,7 @@ test('verbose and exclude are understood, with and without values', async (t) =>
   }
 })
 
-test('each check can be asked by name, and tells not everybody its reason', async (t) => {
+test('each check has a path of its own, which withholds the reason of a failure', async (t) => {
   const { ask, state } = await setUp(t)
   for (const name of ['poststarthook/x', 'poststarthook%2Fx']) assert.equal((await ask(`/readyz/${name}`)).text, 'ok')
   state.fault = 'not finished'
@@ -79,7 +79,7 @@ test('each check can be asked by name, and tells not everybody its reason', asyn
   assert.equal((await ask('/livez/ping')).text, 'ok')
 })
 
-test('what does not exist is 404', async (t) => {
+test('unknown paths are answered with 404', async (t) => {
   const { ask } = await setUp(t)
   for (const path of [
     '/',
@@ -95,7 +95,7 @@ test('what does not exist is 404', async (t) => {
   }
 })
 
-test('HEAD answers like GET without a body, other methods are refused', async (t) => {
+test('HEAD is answered like GET without a body; other methods get 405', async (t) => {
   const { ask } = await setUp(t)
   const head = await ask('/readyz', 'HEAD')
   assert.deepEqual([head.status, head.text, head.headers['content-length']], [200, '', '2'])
@@ -103,12 +103,12 @@ test('HEAD answers like GET without a body, other methods are refused', async (t
   assert.deepEqual([post.status, post.headers.allow], [405, 'GET, HEAD'])
 })
 
-test('a target that is no path is refused, not crashed on', async (t) => {
+test('a request target that is not a path gets 400', async (t) => {
   const { server } = await setUp(t)
   assert.match(await rawAnswer(server, 'GET //[ HTTP/1.1'), /^HTTP\/1\.1 400 /)
 })
 
-test('metrics are exposed, the checks among them', async (t) => {
+test('/metrics exposes the metrics, including the health checks', async (t) => {
   const { ask } = await setUp(t)
   await ask('/readyz')
   const { headers, text } = await ask('/metrics')
@@ -116,7 +116,7 @@ test('metrics are exposed, the checks among them', async (t) => {
   assert.match(text, /^kubernetes_healthcheck\{name="poststarthook\/x",type="readyz"\} 1$/m)
 })
 
-test('a change of what fails is logged once, not each probe', async (t) => {
+test('a change of the failing checks is logged once, not at each probe', async (t) => {
   const { ask, state, logger } = await setUp(t)
   await ask('/readyz')
   for (const fault of ['not finished', 'not finished', undefined, undefined]) {
@@ -133,7 +133,7 @@ test('a change of what fails is logged once, not each probe', async (t) => {
   })
 })
 
-test('excluding a check neither hides what fails nor makes a line of its own', async (t) => {
+test('excluding a check neither hides a failure from the log nor adds log lines', async (t) => {
   const { ask, state, logger } = await setUp(t)
   state.fault = 'not finished'
   for (let round = 0; round < 3; round++) {
@@ -151,7 +151,7 @@ test('excluding a check neither hides what fails nor makes a line of its own', a
   assert.equal(logger.lines.at(-1)?.message, 'health checks pass again')
 })
 
-test('whoever asks for the metrics at the same time gets the same rendering, one a second at most', async (t) => {
+test('requests for /metrics share renderings: at most one per second is made', async (t) => {
   let renderings = 0
   const metrics = { ...prometheusMetrics(), expose: async () => `rendering ${++renderings}\n` }
   const server = await serveHealth({ host: '127.0.0.1', port: 0, checks: () => [], metrics, logger: memoryLogger() })
@@ -163,7 +163,7 @@ test('whoever asks for the metrics at the same time gets the same rendering, one
   assert.ok(renderings <= mostRenderings, `${renderings} renderings in place of ${mostRenderings}`)
 })
 
-test('a client that does not wait for its answer is cut off', async (t) => {
+test('a client that sends its next request before the answer is cut off', async (t) => {
   const { server } = await setUp(t)
   for (const further of ['GET /livez', 'POST /livez', 'HEAD /none']) {
     const answer = await rawAnswer(
@@ -174,14 +174,14 @@ test('a client that does not wait for its answer is cut off', async (t) => {
   }
 })
 
-test('headers are taken up to 16 KiB', async (t) => {
+test('headers of more than 16 KiB get 431', async (t) => {
   const { server } = await setUp(t)
   const withHeader = (bytes: number) => rawAnswer(server, `GET /livez HTTP/1.1\r\nPadding: ${'x'.repeat(bytes)}`)
   assert.match(await withHeader(15_000), /^HTTP\/1\.1 200 /)
   assert.match(await withHeader(17_000), /^HTTP\/1\.1 431 /)
 })
 
-test('requests one after another share a connection', async (t) => {
+test('consecutive requests share a connection', async (t) => {
   const { server } = await setUp(t)
   const socket = connect(server.port, '127.0.0.1').setEncoding('utf8')
   t.after(() => socket.destroy())
@@ -192,7 +192,7 @@ test('requests one after another share a connection', async (t) => {
   }
 })
 
-test('whoever says nothing, half a request, a body without end, or takes no answer is cut off', async (t) => {
+test('clients that send nothing, half a request or an endless body, or read no answer, are cut off', async (t) => {
   const metrics = { ...prometheusMetrics(), expose: async () => 'x'.repeat(32_000_000) }
   const server = await serveHealth({ host: '127.0.0.1', port: 0, checks: () => [], metrics, logger: memoryLogger() })
   t.after(() => server.close())
@@ -219,7 +219,7 @@ test('whoever says nothing, half a request, a body without end, or takes no answ
   assert.match(await rawAnswer(server, 'GET /livez HTTP/1.1'), /^HTTP\/1\.1 200 /)
 })
 
-test('an exposition that fails is a 500 and a logged line, and the server goes on', async (t) => {
+test('a failing exposition is answered with 500 and logged, and the server continues', async (t) => {
   const metrics = prometheusMetrics()
   metrics.onCollect(() => {
     throw new Error('broken collector')
@@ -232,7 +232,7 @@ test('an exposition that fails is a 500 and a logged line, and the server goes o
   assert.equal(logger.lines.length, 1)
 })
 
-test('a port that is taken and an address that is not here are one clear error each', async (t) => {
+test('a port in use and an address that this host lacks each give one clear error', async (t) => {
   const { server } = await setUp(t)
   const options = { checks: () => [], metrics: prometheusMetrics(), logger: memoryLogger() }
   await assert.rejects(serveHealth({ ...options, host: '127.0.0.1', port: server.port }), (error: Error) => {
@@ -248,7 +248,7 @@ test('a port that is taken and an address that is not here are one clear error e
   })
 })
 
-test('closing ends connections that are kept alive, and the port is free afterwards', async () => {
+test('close ends idle keep-alive connections and frees the port', async () => {
   const options = { checks: () => [], metrics: prometheusMetrics(), logger: memoryLogger() }
   const server = await serveHealth({ ...options, host: '127.0.0.1', port: 0 })
   const idle = connect(server.port, '127.0.0.1')

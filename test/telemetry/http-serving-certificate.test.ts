@@ -9,7 +9,7 @@ import { CertificateAuthority } from '../peers/certificates.ts'
 import { endReadingsOf, makeHangingFile } from '../support/hanging-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
-test('while a file hangs it is not read again, because each reading would take a thread from everything else', async (t) => {
+test('a file is not read again while a read of it hangs, because each read would occupy a thread', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const directory = await tempDir(t)
   const certFile = join(directory, 'tls.crt')
@@ -40,7 +40,7 @@ test('while a file hangs it is not read again, because each reading would take a
   following()
 })
 
-test('a certificate is used when it has changed, with one line, and not each time that it is read', async (t) => {
+test('a certificate is installed and logged only when it has changed, not at each read', async (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
   const directory = await tempDir(t)
   const files = { certFile: join(directory, 'tls.crt'), keyFile: join(directory, 'tls.key') }

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 
-test('a memory logger keeps the lines of its children among its own, each with all inherited fields', () => {
+test('a memory logger also stores the lines of its children, each with its inherited fields', () => {
   const logger = memoryLogger()
   const child = logger.child({ controller: 'endpoints' })
   logger.info({}, 'first')

@@ -5,7 +5,7 @@ import { WorkQueue } from '../../src/runtime/work-queue.ts'
 import { workQueueMetrics } from '../../src/telemetry/metrics.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
-test("a queue's life shows under upstream's names", async () => {
+test("the metrics of a work queue have upstream's names and meanings", async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const metrics = prometheusMetrics()
@@ -44,7 +44,7 @@ test("a queue's life shows under upstream's names", async () => {
   queue.shutDown()
 })
 
-test('work that is asked for while the key is worked on waits from then on', async () => {
+test('the queue duration of a key that is added during its processing starts at that addition', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const metrics = prometheusMetrics()
@@ -58,7 +58,7 @@ test('work that is asked for while the key is worked on waits from then on', asy
   assert.match(await metrics.expose(), /^workqueue_queue_duration_seconds_sum\{name="q"\} 3$/m)
 })
 
-test('the buckets are powers of ten from 10 ns to 10 s', async () => {
+test('the histogram buckets are powers of ten from 10 ns to 10 s', async () => {
   const metrics = prometheusMetrics()
   const clock = new VirtualClock().view()
   const queue = new WorkQueue({ clock, observer: workQueueMetrics({ metrics, name: 'q', clock }) })

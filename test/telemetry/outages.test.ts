@@ -15,7 +15,7 @@ function setUp() {
   return { time, logger, outages, present, absent, said }
 }
 
-test('without an outage a symptom gets a line when it begins and one when it ends', () => {
+test('outside an outage a symptom is logged once when it begins and once when it ends', () => {
   const { logger, present, absent, said } = setUp()
   for (let times = 0; times < 3; times++) present()
   for (let times = 0; times < 3; times++) absent()
@@ -26,7 +26,7 @@ test('without an outage a symptom gets a line when it begins and one when it end
   assert.deepEqual(said().slice(2), ['refused', 'late'])
 })
 
-test('a symptom that comes and goes in an outage, or goes soon after it, gets no line of its own', async () => {
+test('a symptom that appears and disappears during an outage or soon after it is not logged itself', async () => {
   const { time, outages, present, absent, said } = setUp()
   outages.begin()
   present()
@@ -41,7 +41,7 @@ test('a symptom that comes and goes in an outage, or goes soon after it, gets no
   assert.equal(outages.takeHidden(), undefined)
 })
 
-test('a symptom that outlasts the outage by five seconds gets its line then', async () => {
+test('a symptom that lasts five seconds beyond the outage is then logged', async () => {
   const { time, outages, present, absent, said } = setUp()
   outages.begin()
   present()
@@ -52,7 +52,7 @@ test('a symptom that outlasts the outage by five seconds gets its line then', as
   assert.deepEqual(said(), ['not ready', 'ready'])
 })
 
-test('a symptom that was logged before the outage is logged when it ends in it', () => {
+test('the end of a symptom is logged during an outage if its beginning was logged before', () => {
   const { outages, present, absent, said } = setUp()
   present()
   outages.begin()
@@ -60,7 +60,7 @@ test('a symptom that was logged before the outage is logged when it ends in it',
   assert.deepEqual(said(), ['not ready', 'ready'])
 })
 
-test('what was hidden in an outage without lines is not counted in a later one', async () => {
+test('symptoms hidden in one outage are not counted in a later one', async () => {
   const { time, outages, present } = setUp()
   outages.begin()
   present()
@@ -75,7 +75,7 @@ test('what was hidden in an outage without lines is not counted in a later one',
   assert.equal(outages.takeHidden(), undefined)
 })
 
-test('a symptom that lasts is logged again after the time that its owner gives, and not before', async () => {
+test('a lasting symptom is logged again after againMs, and not before', async () => {
   const { time, logger, outages, said } = setUp()
   const symptom = outages.symptom({ againMs: 60_000 })
   for (let second = 0; second < 150; second++) {

@@ -18,7 +18,7 @@ async function setUp(options: PinoLoggerOptions = {}) {
   return { logger, written, lines: () => written.map((line) => JSON.parse(line)) }
 }
 
-test('a line is one JSON object with level, time, fields and message', async () => {
+test('a log line is one JSON object with level, time, fields and message', async () => {
   const { logger, written, lines } = await setUp()
   logger.child({ controller: 'endpoints' }).info({ key: 'default/a' }, 'synced')
   const [{ time, ...rest }] = lines()
@@ -27,7 +27,7 @@ test('a line is one JSON object with level, time, fields and message', async () 
   assert.match(written[0] as string, /^[^\n]*\n$/)
 })
 
-test('a field whose name is no JSON fails nobody, and shows no secret', async () => {
+test('a field name with a quotation mark does not break the line, and its secret value is not written', async () => {
   const { logger, written } = await setUp()
   addSecret('opaque-token')
   logger.info({ 'a"b': 'opaque-token' }, 'stated')
@@ -35,13 +35,13 @@ test('a field whose name is no JSON fails nobody, and shows no secret', async ()
   assert.doesNotMatch(written[0] ?? '', /opaque-token/)
 })
 
-test('a line is written by the time the call returns', async () => {
+test('a line is written before the call returns', async () => {
   const { logger, written } = await setUp()
   logger.error({}, 'now')
   assert.equal(written.length, 1)
 })
 
-test('levels below the one asked for are silent, info when none is', async () => {
+test('levels below the configured one are silent; the default is info', async () => {
   const messages = async (options: PinoLoggerOptions): Promise<string[]> => {
     const { logger, lines } = await setUp(options)
     for (const level of ['debug', 'info', 'warn', 'error'] as const) logger[level]({}, level)
@@ -52,7 +52,7 @@ test('levels below the one asked for are silent, info when none is', async () =>
   assert.equal((await messages({ level: 'debug' })).length, 4)
 })
 
-test('a level that does not exist is named in one line, for programs without a compiler', async () => {
+test('an unknown level is rejected with a one-line error that names it', async () => {
   for (const level of ['loud', 7, {}] as const) {
     const wrong = { level, destination: { write: () => {} } } as unknown as PinoLoggerOptions
     const message = `level must be one of debug, info, warn, error, not ${inspect(level)}`
@@ -60,7 +60,7 @@ test('a level that does not exist is named in one line, for programs without a c
   }
 })
 
-test('an error is told by message and code, with its stack at debug only', async () => {
+test('an error is logged with its message and code, and with its stack at debug only', async () => {
   const error = Object.assign(new Error('no answer'), { code: 'Timeout', secret: 'hidden' })
   const quiet = await setUp()
   quiet.logger.warn({ error }, 'failed')
@@ -70,13 +70,13 @@ test('an error is told by message and code, with its stack at debug only', async
   assert.deepEqual(Object.keys(verbose.lines()[0].error), ['message', 'stack'])
 })
 
-test('what is no error is told as it is', async () => {
+test('a value under error that is not an Error is logged unchanged', async () => {
   const { logger, lines } = await setUp()
   logger.warn({ error: 'refused' }, 'failed')
   assert.equal(lines()[0].error, 'refused')
 })
 
-test('secrets are not written, by name or by value, however deep, in either format', async () => {
+test('secrets are redacted by name and by value, at any depth, in both formats', async () => {
   addSecret('SECRET-that-was-loaded')
   for (const format of ['json', 'pretty'] as const) {
     const { logger, written } = await setUp({ format })
@@ -90,13 +90,13 @@ test('secrets are not written, by name or by value, however deep, in either form
   }
 })
 
-test('the pretty format is a line for a person, written at once', async () => {
+test('the pretty format writes one human-readable line before the call returns', async () => {
   const { logger, written } = await setUp({ format: 'pretty' })
   logger.warn({ controller: 'endpoints' }, 'falling behind')
   assert.match(written.join(''), /^\[\d\d:\d\d:\d\d\.\d{3}\] WARN: falling behind \{"controller":"endpoints"\}\n$/)
 })
 
-test('what a line tells of a cluster is one line in either format, and nothing that a terminal obeys', async () => {
+test('hostile text is logged as one line in both formats, without characters that control a terminal', async () => {
   const hostile = 'a\u001b[2J\nb\u009b31m\u202e\u007f'
   for (const format of ['json', 'pretty'] as const) {
     const { logger, written } = await setUp({ format })
@@ -113,8 +113,8 @@ const src = resolve(import.meta.dirname, '..', '..', 'src')
 /** More bytes than a pipe and the logger's queue hold together. */
 const fill = `data:text/javascript,${encodeURIComponent(`process.stderr.write('x'.repeat(${2 * MAX_WAITING_BYTES}) + '\\n')`)}`
 
-suite('a log that nobody takes', () => {
-  test('keeps nobody from serving, renewing and being live, and says afterwards how much was lost', async (t) => {
+suite('a log that nobody reads', () => {
+  test('does not stop serving, lease renewal and /livez, and the number of lost lines is logged afterwards', async (t) => {
     const port = await freePort()
     const child = start(t, ['--import', fill, join(src, 'cli.ts'), ...embeddedOn(port)], 'pipe')
     await answers(`http://127.0.0.1:${port}/readyz`)
@@ -136,7 +136,7 @@ suite('a log that nobody takes', () => {
     assert.match(said.split('\n').at(-2) ?? '', /"level":"info"/, 'the last line comes out')
   })
 
-  test('takes no more than so much memory', async (t) => {
+  test('takes a bounded amount of memory', async (t) => {
     const script = `
       const { createPinoLogger } = await import(${JSON.stringify(join(src, 'telemetry', 'pino-logger.ts'))})
       const logger = await createPinoLogger()
@@ -149,7 +149,7 @@ suite('a log that nobody takes', () => {
   })
 
   for (const what of ['whose reader has gone', 'on a disk that is full'] as const) {
-    test(`${what} keeps nobody from serving`, async (t) => {
+    test(`${what} does not stop serving`, async (t) => {
       const port = await freePort()
       const full = what === 'on a disk that is full' ? openSync('/dev/full', 'w') : 'pipe'
       const child = start(t, [join(src, 'cli.ts'), ...embeddedOn(port), '--log-level=debug'], full)

@@ -6,7 +6,7 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { observeProcess, watchEventLoop } from '../../src/telemetry/process-metrics.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
-test('a process tells its memory, processor time and start under the usual names', async () => {
+test('memory, CPU time and start time of the process have the usual metric names', async () => {
   const metrics = prometheusMetrics()
   observeProcess(metrics, systemClock)
   const read = async (name: string): Promise<number> =>
@@ -47,7 +47,7 @@ function slowProcess() {
   return { clock, tick, isWaiting: () => next !== undefined }
 }
 
-test('a process that comes a second late says so, and the metric has the longest delay of the last minute', async () => {
+test('an event loop lag of 16 s is logged, one of 999 ms is not; the metric shows the longest lag of the last minute', async () => {
   const { clock, tick, isWaiting } = slowProcess()
   const [logger, metrics] = [memoryLogger(), prometheusMetrics()]
   const end = watchEventLoop({ clock, logger, metrics })

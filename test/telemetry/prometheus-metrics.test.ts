@@ -7,7 +7,7 @@ async function samples(metrics: ReturnType<typeof prometheusMetrics>): Promise<s
   return (await metrics.expose()).split('\n').filter((line) => line !== '' && !line.startsWith('#'))
 }
 
-test('a counter adds up by labels', async () => {
+test('a counter sums by labels', async () => {
   const metrics = prometheusMetrics()
   const writes = metrics.counter({ name: 'writes_total', help: 'Writes.', labels: ['reason'] })
   writes.add({ reason: 'a' })
@@ -17,7 +17,7 @@ test('a counter adds up by labels', async () => {
   assert.throws(() => writes.add({ reason: 'a' }, -1))
 })
 
-test('a gauge shows what was set last, and nothing once it is removed', async () => {
+test('a gauge shows its last value, and nothing after its removal', async () => {
   const metrics = prometheusMetrics()
   const age = metrics.gauge({ name: 'age', help: 'Age.', labels: ['ip'] })
   age.set({ ip: 'a' }, 1)
@@ -27,7 +27,7 @@ test('a gauge shows what was set last, and nothing once it is removed', async ()
   assert.deepEqual(await samples(metrics), ['age{ip="a"} 7'])
 })
 
-test('a histogram counts into its buckets', async () => {
+test('a histogram counts observations in its buckets', async () => {
   const metrics = prometheusMetrics()
   const took = metrics.histogram({ name: 'took', help: 'Time.', buckets: [1, 5] })
   for (const value of [0.5, 1, 3, 9]) took.observe({}, value)
@@ -40,21 +40,21 @@ test('a histogram counts into its buckets', async () => {
   ])
 })
 
-test('asking again for a name gives the same metric', async () => {
+test('registering the same metric again returns the existing one', async () => {
   const metrics = prometheusMetrics()
   for (let i = 0; i < 2; i++)
     metrics.counter({ name: 'n_total', help: 'N.', labels: ['a', 'b'] }).add({ a: '1', b: '2' })
   assert.deepEqual(await samples(metrics), ['n_total{a="1",b="2"} 2'])
 })
 
-test('one name cannot stand for two metrics', () => {
+test('two different metrics cannot have one name', () => {
   const metrics = prometheusMetrics()
   metrics.counter({ name: 'n_total', help: 'N.', labels: ['a'] })
   assert.throws(() => metrics.counter({ name: 'n_total', help: 'N.', labels: ['b'] }), /n_total is already registered/)
   assert.throws(() => metrics.gauge({ name: 'n_total', help: 'N.', labels: ['a'] }), /n_total is already registered/)
 })
 
-test('two registries in one process do not see each other', async () => {
+test('two registries in one process are independent', async () => {
   const metrics = prometheusMetrics()
   const others = prometheusMetrics()
   metrics.counter({ name: 'n_total', help: 'N.' }).add({})
@@ -63,7 +63,7 @@ test('two registries in one process do not see each other', async () => {
   assert.deepEqual(await samples(others), ['n_total 5'])
 })
 
-test('values that are only read when asked for are set before each exposition', async () => {
+test('onCollect callbacks set values before each exposition', async () => {
   const metrics = prometheusMetrics()
   const now = metrics.gauge({ name: 'now', help: 'Now.' })
   let value = 0

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { addSecret, oneLine, withoutSecrets } from '../../src/telemetry/secrets.ts'
 
-test('what was loaded is taken out wherever it stands; what is too short to be told from words is not kept', () => {
+test('a loaded secret is redacted wherever it occurs; a value too short to be recognizable is not', () => {
   addSecret('opaque.token$&(1)')
   addSecret('t')
   addSecret(undefined)
@@ -12,7 +12,7 @@ test('what was loaded is taken out wherever it stands; what is too short to be t
   )
 })
 
-test('of a private key each line is taken out, also of one that nobody has loaded', () => {
+test('every line of a private key is redacted, even of a key that was never loaded', () => {
   const lines = [
     '-----BEGIN EC PRIVATE KEY-----',
     'MHcCAQEEIKzl/AAAAAAAAAA+',
@@ -46,12 +46,12 @@ for (const [text, clean] of [
   ['cannot read token: EACCES', 'cannot read token: EACCES'],
   ['token: no such file; https://10.0.0.1:6443 is away', 'token: no such file; https://10.0.0.1:6443 is away'],
 ] as const) {
-  test(`what looks like a secret is taken out of ${JSON.stringify(text)}, and nothing else`, () => {
+  test(`anything that resembles a secret, and nothing else, is redacted in ${JSON.stringify(text)}`, () => {
     assert.equal(withoutSecrets(text), clean)
   })
 }
 
-test('a secret is taken out before the text is cut, wherever the cut would fall in it', () => {
+test('a secret is redacted before the text is cut, wherever the cut falls in it', () => {
   const secret = 'tok3n-abcdefghijklmnopqrstuvwxyz-0123456789'
   addSecret(secret)
   for (let at = 0; at <= 60; at++) {
@@ -61,7 +61,7 @@ test('a secret is taken out before the text is cut, wherever the cut would fall 
   }
 })
 
-test('however many secrets come, the newest are kept, and time stays linear', () => {
+test('of very many secrets the newest are redacted, in linear time', () => {
   for (let index = 0; index < 2_000; index++) addSecret(`rotated-${index}-token`)
   assert.equal(withoutSecrets('rotated-0-token rotated-1999-token'), 'rotated-0-token [redacted]')
   const startMs = performance.now()

@@ -51,7 +51,7 @@ describe(`${file}, waitsForInformers`, () => {
   }
 })
 
-describe(`${file}, tests that are no tables`, () => {
+describe(`${file}, tests that are not tables`, () => {
   const ref = { namespace: 'other', name: 'foo' }
 
   test('CheckLeftoverEndpoints', async () => {

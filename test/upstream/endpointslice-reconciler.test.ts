@@ -73,7 +73,7 @@ const { tables } = JSON.parse(
   }
 }
 
-test('all 26 functions are here', () => {
+test('the cases of all 26 functions are present', () => {
   assert.equal(new Set(tables.reconcile.map((one) => one.test)).size, 24)
   assert.deepEqual([tables.reconcile.length, tables.placeholder.length, tables.finalize.length], [57, 8, 5])
 })
@@ -155,7 +155,7 @@ async function reconcile({ given, expect }: ReconcileCase): Promise<void> {
   if (!gateOff) assert.deepEqual(await values(metrics), bothFamilies(expect.metrics, plan.addressTypes.length))
 }
 
-test('a placeholder is known by its address type, ports, endpoints, namespace and labels', () => {
+test('a placeholder is recognized by its address type, ports, endpoints, namespace and labels', () => {
   for (const { name, x, y, want } of tables.placeholder) {
     // Our function always compares two slices, and both have the same address type and namespace.
     if (x === undefined || y === undefined || x.addressType !== y.addressType) continue

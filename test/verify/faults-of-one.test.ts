@@ -8,61 +8,61 @@ const all = ['a', 'b', 'c']
 const etcdDead = { etcdFails: true, serves: false, connected: false, renewing: true } as const
 
 tellStories({
-  'a datastore is dead and back, and a server that is back a little later than another takes its master along': [
+  'after an outage of the datastore a server recovers 2 s after the others, and its master is removed': [
     () => outageStory(2_000).list(['a', 'c']).wait(1_000).turn('b', BACK).list(all).wait(60_000),
     'unready-leaves-only-for-ready',
   ],
-  'a master says too late that its server is back again': [
+  'after an outage of the datastore a master reports its recovery too late, and is removed': [
     () => outageStory(2_000).turn('b', BACK).wait(2_500).list(['a', 'c']).list(all).wait(60_000),
     'unready-leaves-only-for-ready',
   ],
-  'a server that is back later than the others, as happens after an outage of that length, takes its master along': [
+  'after an outage of the datastore a server recovers 7 s after the others, and its master is removed': [
     () => outageStory(7_000).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
     'unready-leaves-only-for-ready',
   ],
-  'a lease ends whose server is not back from an outage for longer than it lasts': [
+  'after an outage of the datastore a server stays down for the TTL of its lease, and its master is removed': [
     () => outageStory(15_000).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
   ],
-  'a lease ends after an outage that was over before any other master could notice it': [
+  'a lease expires after an outage that was too short for the other masters to notice': [
     () => shortOutageStory(4_200).wait(2_200).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
   ],
-  'a lease ends early after an outage that the other masters have noticed': [
+  'a lease expires early after an outage that the other masters have noticed': [
     () => shortOutageStory(6_000).wait(2_200).list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000),
     'unready-leaves-only-for-ready',
   ],
-  'a server fails a little later than all others, and its master goes when they are back': [
+  'a server fails before the others, and its master is removed when they are back': [
     () => {
       const story = new FleetStory({ a: {}, b: {}, c: {} }).turn('b', silent).wait(3_500)
       story.turn('a', silent).turn('c', silent).wait(1_000).turn('a', BACK).turn('c', BACK).wait(1_000)
       return story.list(['a', 'c']).turn('b', BACK).wait(1_000).list(all).wait(60_000)
     },
   ],
-  'a master some of whose requests are refused goes, although it renews its lease': [
+  'a master with some refused requests is removed although it renews its lease': [
     () => impairedStory('rest').list(['a', 'c']).list(all).wait(500).turn('b', BACK).wait(60_000),
     'no-address-goes-without-cause',
   ],
-  'a master that may be kept from its lease goes': [
+  'a master that may be unable to renew its lease is removed': [
     () => impairedStory('lease').list(['a', 'c']).wait(500).turn('b', BACK).list(all).wait(60_000),
   ],
-  'a master that was impaired is not listed until what it asked then is over': [
+  'a master that was impaired is listed again when its earlier requests have timed out': [
     () => impairedStory('lease').list(['a', 'c']).turn('b', BACK).wait(15_000).list(all).wait(60_000),
   ],
-  'a master that was impaired is not listed for longer': [
+  'a master that was impaired is listed again too late': [
     () => impairedStory('lease').list(['a', 'c']).turn('b', BACK).wait(17_000).list(all).wait(60_000),
     'live-master-listed',
   ],
-  'a master that cannot renew its lease goes after the second of two outages, before which its lease had ended': [
+  'a master that cannot renew its lease is removed after a second outage, before which the lease expired': [
     () => outagesStory(20_000).list(['a', 'c']).wait(5_000).turn('b', BACK).wait(1_000).list(all).wait(60_000),
   ],
-  'a master that cannot renew its lease goes after the second of two outages, through which its lease lasted': [
+  'a master that cannot renew its lease is removed after a second outage, in which the lease could not expire': [
     () => outagesStory(5_000).list(['a', 'c']).wait(5_000).turn('b', BACK).wait(1_000).list(all).wait(60_000),
     'no-address-goes-without-cause',
   ],
-  'a master whose own etcd is dead stays': [
+  'a master whose own etcd is dead stays listed': [
     () => new FleetStory({ a: {}, b: {}, c: {} }).turn('b', etcdDead).wait(10_000).turn('b', BACK).wait(60_000),
     'unready-master-leaves',
   ],
-  'a master whose own etcd is dead leaves': [
+  'a master whose own etcd is dead is removed': [
     () => {
       const story = new FleetStory({ a: {}, b: {}, c: {} }).turn('b', etcdDead).wait(6_000).list(['a', 'c'])
       return story.wait(10_000).turn('b', BACK).wait(1_000).list(all).wait(60_000)

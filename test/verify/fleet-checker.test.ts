@@ -15,7 +15,7 @@ test('each invariant has a name of lower-case words and one sentence', () => {
   assert.equal(sentenceOf('drill-ends'), 'drill-ends')
 })
 
-test('each invariant is broken by a story here', () => {
+test('the story files name every invariant', () => {
   const stories = ['listed-members', 'listing-changes', 'objects'].map((file) =>
     readFileSync(new URL(`${file}.test.ts`, import.meta.url), 'utf8'),
   )
@@ -23,7 +23,7 @@ test('each invariant is broken by a story here', () => {
   assert.deepEqual(untold, [])
 })
 
-test('what goes on is one violation, and another one when it comes back', () => {
+test('a lasting fault is one violation, and a second one when it returns', () => {
   const story = storyOfThree().turn('b', killed).wait(30_000)
   const dead = story.violations.filter(({ invariant }) => invariant === 'dead-master-removed')
   assert.deepEqual(
@@ -34,7 +34,7 @@ test('what goes on is one violation, and another one when it comes back', () => 
   assert.equal(story.violations.filter(({ invariant }) => invariant === 'dead-master-removed').length, 2)
 })
 
-test('two of whom the same is true are two violations', () => {
+test('the same fault of two members gives two violations', () => {
   const story = storyOfThree().turn('b', stopped).turn('c', stopped).wait(4_000)
   assert.deepEqual(
     story.violations.map(({ invariant, detail }) => `${invariant}: ${detail}`),
@@ -45,7 +45,7 @@ test('two of whom the same is true are two violations', () => {
   )
 })
 
-test('looking more often changes nothing but the moment at which a violation is seen', () => {
+test('checking more often changes only the time at which a violation is detected', () => {
   const rarely = storyOfThree().turn('b', killed).wait(30_000)
   const often = storyOfThree().turn('b', killed)
   for (let looks = 0; looks < 30_000 / 37; looks++) often.wait(37)
@@ -53,7 +53,7 @@ test('looking more often changes nothing but the moment at which a violation is 
   assert.equal(often.violations[0]?.atMs, 37_020)
 })
 
-test('what is kept of a drill in which everything goes wrong has an end', () => {
+test('the checker stores at most 50 violations', () => {
   const story = storyOfThree()
   for (let times = 0; times < 100; times++) story.list([]).list(['a', 'b', 'c'])
   assert.equal(story.violations.length, 50)

@@ -5,14 +5,14 @@ const { storeCut } = incidents
 const FULL = { storeFull: true, connected: false }
 
 const stories: Stories = {
-  'etcd takes no writes, all leases end, and an address goes': [
+  'etcd accepts no writes, all leases expire, and an address is removed': [
     () => fullStory(storyOfThree()).list(['b', 'c']).list(['a', 'b', 'c']),
     'no-address-goes-without-cause',
   ],
-  'etcd takes no writes, all leases end, and one that was cut off before knows of some only': [
+  'etcd accepts no writes, all leases expire, and an address is removed; one master was cut off before': [
     () => fullStory(storyOfThree().turn('c', storeCut).wait(500)).list(['b', 'c']).list(['a', 'b', 'c']),
   ],
-  'etcd takes no writes, all leases end, and one that slept knows of none': [
+  'etcd accepts no writes, all leases expire, and an address is removed; one master was frozen meanwhile': [
     () => fullStory(storyOfThree(), { frozen: true, running: false }).list(['b', 'c']).list(['a', 'b', 'c']),
   ],
 }

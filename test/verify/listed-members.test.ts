@@ -30,32 +30,32 @@ function besideKubeApiserver(): FleetStory {
 }
 
 const stories: Stories = {
-  'a fleet to which nothing happens': [() => storyOfThree().wait(60_000)],
+  'a fleet without incidents': [() => storyOfThree().wait(60_000)],
 
   // dead-master-removed
-  'a dead master is listed for its TTL and the margin': [
+  'a dead master stays listed for its TTL and the margin': [
     () => storyOfThree().turn('b', killed).wait(16_900).list(['a', 'c']).wait(40_000),
   ],
-  'a dead master is listed a moment longer': [
+  'a dead master stays listed for longer than its TTL and the margin': [
     () => storyOfThree().turn('b', killed).wait(17_100).list(['a', 'c']).wait(10_000),
     'dead-master-removed',
   ],
-  'a dead master is listed longer by as much as the bound says': [
+  'a dead master stays listed for longer, with a larger margin': [
     () => storyOfThree({}, { removalMarginMs: 5_000 }).turn('b', killed).wait(19_900).list(['a', 'c']),
   ],
-  'a short TTL lets a dead master be listed for as short a time': [
+  'a dead master with a short TTL stays listed for too long': [
     () =>
       storyOfThree({ leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 }).turn('b', killed).wait(5_100).list(['a', 'c']),
     'dead-master-removed',
   ],
-  'a frozen master is as good as dead': [
+  'a frozen master stays listed for too long': [
     () => storyOfThree().turn('b', { frozen: true, running: false }).wait(17_100),
     'dead-master-removed',
   ],
-  'nobody is left to see that one is dead': [
+  'all masters are dead, and stay listed': [
     () => new FleetStory({ a: {}, b: {} }).turn('a', killed).turn('b', killed).wait(60_000),
   ],
-  'the last one came back late, and gives the others their time': [
+  'the last master restarts late, and leaves the dead one listed for another TTL': [
     () =>
       new FleetStory({ a: {}, b: {} })
         .turn('b', killed)
@@ -65,19 +65,19 @@ const stories: Stories = {
         .wait(16_500)
         .list(['a']),
   ],
-  'the last one came back and leaves the dead listed': [
+  'the last master restarts, and leaves the dead one listed for too long': [
     () => new FleetStory({ a: {}, b: {} }).turn('b', killed).turn('a', killed).wait(30_000).begin('a').wait(19_500),
     'dead-master-removed',
   ],
-  'the last one asked its server in vain until now, and renews its own lease before it judges others': [
+  'the last master, whose server hung until now, renews its own lease before it removes the dead one': [
     () => storyOfOneThatHung().wait(19_500).list(['a']),
   ],
-  'the last one asked its server in vain until now, and leaves the dead listed': [
+  'the last master, whose server hung until now, leaves the dead one listed for too long': [
     () => storyOfOneThatHung().wait(22_500),
     'dead-master-removed',
     'in-sync-after-the-last-fault',
   ],
-  'while leases stand still nobody ends': [
+  'a dead master stays listed for its TTL after leases could not expire': [
     () => {
       const story = storyOfThree().turn('b', killed)
       story.leasesCannotExpire = true
@@ -86,10 +86,10 @@ const stories: Stories = {
       return story.wait(16_500).list(['a', 'c'])
     },
   ],
-  'another behind the same address lives': [
+  'a dead master shares its address with a live one, and the address stays listed': [
     () => new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } }).turn('b', killed).wait(60_000),
   ],
-  'both behind one address are dead': [
+  'both masters behind a shared address are dead, and it stays listed for too long': [
     () =>
       new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } })
         .turn('b', killed)
@@ -98,7 +98,7 @@ const stories: Stories = {
         .wait(17_100),
     'dead-master-removed',
   ],
-  'a master comes back with another address, and the old one stays listed': [
+  'a master restarts with another address, and the old one stays listed for too long': [
     () =>
       storyOfThree()
         .turn('b', killed)
@@ -107,7 +107,7 @@ const stories: Stories = {
         .wait(17_100),
     'dead-master-removed',
   ],
-  'a master comes back with another address, and the old one goes in time': [
+  'a master restarts with another address, and the old one is removed in time': [
     () =>
       storyOfThree()
         .turn('b', killed)
@@ -117,7 +117,7 @@ const stories: Stories = {
         .list(['a', 'c', 'elsewhere'])
         .wait(30_000),
   ],
-  'a dead master had a longer lease in the life before': [
+  'a dead master that had a longer TTL before its restart stays listed for that TTL': [
     () =>
       storyOfThree({ leaseTtlMs: 30_000 })
         .turn('b', sidecarKilled)
@@ -126,7 +126,7 @@ const stories: Stories = {
         .wait(31_000)
         .list(['a', 'c']),
   ],
-  'a stopped server goes on, does the renewal that it was sent before, and its /readyz hangs': [
+  'a paused server resumes with a hanging /readyz, and its master is removed a TTL after the pending renewal': [
     () =>
       storyOfThree()
         .turn('b', serverStopped)
@@ -135,7 +135,7 @@ const stories: Stories = {
         .wait(16_900)
         .list(['a', 'c']),
   ],
-  'a stopped server goes on, its /readyz hangs, and the renewal lasts longer than the TTL': [
+  'a paused server resumes with a hanging /readyz, and its master stays listed for longer than a TTL': [
     () =>
       storyOfThree()
         .turn('b', serverStopped)
@@ -144,11 +144,11 @@ const stories: Stories = {
         .wait(17_100),
     'dead-master-removed',
   ],
-  'a stopped server is killed, and what it was sent is lost': [
+  'a paused server is killed with its pending renewal, and its master stays listed for too long': [
     () => storyOfThree().turn('b', serverStopped).wait(12_000).turn('b', { clientConnections: 'refused' }).wait(5_100),
     'dead-master-removed',
   ],
-  'kube-apiservers alone look at their ticks': [
+  'a fleet of kube-apiservers removes a dead one at a tick': [
     () =>
       storyOfThree({ kind: 'kube-apiserver', withdrawsEvenIfLast: true })
         .turn('b', killed)
@@ -156,36 +156,41 @@ const stories: Stories = {
         .list(['a', 'c'])
         .wait(30_000),
   ],
-  'kube-apiservers alone leave a dead one for more than a tick': [
+  'a fleet of kube-apiservers leaves a dead one listed for more than a tick': [
     () => storyOfThree({ kind: 'kube-apiserver', withdrawsEvenIfLast: true }).turn('b', killed).wait(27_500),
     'dead-master-removed',
   ],
-  'an observer whose messages are slow sees it later': [
+  'masters with slow requests remove a dead one later': [
     () => slowStory(100).turn('b', killed).wait(19_300).list(['a', 'c']).wait(9_000),
   ],
 
-  'an observer whose messages are slow sees it later than that takes': [
+  'masters with slow requests remove a dead one too late': [
     () => slowStory(100).turn('b', killed).wait(19_500).list(['a', 'c']),
     'dead-master-removed',
   ],
 
   // live-master-listed
-  'a master that came up is listed within the bound': [
+  'a new master is listed within the bound': [
     () => storyOfThree().add('d').wait(5_900).list(['a', 'b', 'c', 'd']).wait(10_000),
   ],
-  'a master that came up is listed later': [
+  'a new master is listed after the bound': [
     () => storyOfThree().add('d').wait(6_100).list(['a', 'b', 'c', 'd']),
     'live-master-listed',
   ],
-  'the bound decides': [() => storyOfThree({}, { listedMs: 9_000 }).add('d').wait(8_900).list(['a', 'b', 'c', 'd'])],
-  'a kube-apiserver is listed at its first tick': [
+  'a new master is listed within a longer bound': [
+    () => storyOfThree({}, { listedMs: 9_000 }).add('d').wait(8_900).list(['a', 'b', 'c', 'd']),
+  ],
+  'a new kube-apiserver is listed at its first tick': [
     () => storyOfThree().add('d', { kind: 'kube-apiserver' }).wait(11_900).list(['a', 'b', 'c', 'd']),
   ],
-  'what somebody spoiled is put right in time': [
+  'a list that an outsider has emptied is restored in time': [
     () => storyOfThree().list([], { byDamage: true }).wait(1_900).list(['a', 'b', 'c']).wait(5_000),
   ],
-  'what somebody spoiled stays': [() => storyOfThree().list([], { byDamage: true }).wait(2_100), 'live-master-listed'],
-  'a master that becomes well while its messages are slow has its time from when they are no more': [
+  'a list that an outsider has emptied stays empty': [
+    () => storyOfThree().list([], { byDamage: true }).wait(2_100),
+    'live-master-listed',
+  ],
+  'a new master with slow requests is listed in time after they become fast': [
     () =>
       storyOfThree()
         .add('d', { delayMs: 200 })
@@ -195,20 +200,20 @@ const stories: Stories = {
         .list(['a', 'b', 'c', 'd'])
         .wait(10_000),
   ],
-  'a master that became well while its messages were slow is not listed when they long are no more': [
+  'a new master with slow requests is not listed long after they become fast': [
     () => storyOfThree().add('d', { delayMs: 200 }).wait(10_000).turn('d', { delayMs: 0 }).wait(9_000),
     'live-master-listed',
   ],
-  'a master whose messages take longer than its lease bears need not be listed': [
+  'a master whose requests are too slow to renew its lease is not listed': [
     () => storyOfThree().add('d', { delayMs: 500, leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 }).wait(60_000),
   ],
 
   // stopped-master-leaves
-  'a master that is told to stop leaves at once': [
+  'a stopped master is removed in time': [
     () => storyOfThree().turn('b', stopped).wait(2_900).list(['a', 'c']).wait(30_000),
   ],
-  'a master that is told to stop stays': [() => storyOfThree().turn('b', stopped).wait(3_100), 'stopped-master-leaves'],
-  'a slow master that is told to stop has the time of a renewal more': [
+  'a stopped master stays listed': [() => storyOfThree().turn('b', stopped).wait(3_100), 'stopped-master-leaves'],
+  'a stopped master with slow requests is removed later by the time of a renewal': [
     () =>
       storyOfThree()
         .turn('b', { ...stopped, delayMs: 100 })
@@ -216,14 +221,14 @@ const stories: Stories = {
         .list(['a', 'c'])
         .wait(9_000),
   ],
-  'a slow master that is told to stop stays longer': [
+  'a stopped master with slow requests stays listed for too long': [
     () =>
       storyOfThree()
         .turn('b', { ...stopped, delayMs: 100 })
         .wait(5_600),
     'stopped-master-leaves',
   ],
-  'a master that is told to stop waits for a confirmation of slow ones': [
+  'a stopped master waits for the confirmation of others with slow requests': [
     () =>
       storyOfThree()
         .turn('a', { delayMs: 100 })
@@ -233,11 +238,11 @@ const stories: Stories = {
         .list(['a', 'c'])
         .wait(9_000),
   ],
-  'a master that is told to stop needs no confirmation of slow ones beside a quick one': [
+  'a stopped master stays listed although one of the others has fast requests': [
     () => storyOfThree().turn('a', { delayMs: 100 }).turn('b', stopped).wait(3_100),
     'stopped-master-leaves',
   ],
-  'a master whose server does not answer is told to stop, and leaves when it has asked for three seconds': [
+  'a stopped master whose server does not answer is removed after three seconds of retries': [
     () =>
       storyOfThree()
         .turn('b', { ...silent, connected: true })
@@ -246,7 +251,7 @@ const stories: Stories = {
         .list(['a', 'c'])
         .wait(30_000),
   ],
-  'a master whose server does not answer is told to stop, and stays': [
+  'a stopped master whose server does not answer stays listed': [
     () =>
       storyOfThree()
         .turn('b', { ...silent, connected: true })
@@ -254,13 +259,13 @@ const stories: Stories = {
         .wait(6_100),
     'stopped-master-leaves',
   ],
-  'a master that keeps its place when it stops may stay until its lease ends': [
+  'a master that does not withdraw on stop stays listed until its lease expires': [
     () => storyOfThree({ withdrawsOnStop: false }).turn('b', stopped).wait(15_500).list(['a', 'c']),
   ],
-  'a master that is cut off cannot say that it leaves': [
+  'a stopped master that is cut off stays listed': [
     () => storyOfThree().turn('b', cut).turn('b', stopped).wait(10_000),
   ],
-  'a master that is cut off ends, and what cut it off is over then': [
+  'a master ends while it is cut off, and stays listed after the partition': [
     () =>
       storyOfThree()
         .turn('b', cut)
@@ -269,7 +274,7 @@ const stories: Stories = {
         .turn('b', { connected: true, answering: true, serves: true })
         .wait(10_000),
   ],
-  'a master that is cut off is told to stop, and is still there when that is over': [
+  'a master is stopped while it is cut off, still runs after the partition, and stays listed': [
     () =>
       storyOfThree()
         .turn('b', cut)
@@ -279,7 +284,7 @@ const stories: Stories = {
         .wait(6_100),
     'stopped-master-leaves',
   ],
-  'a master that is told to stop before it was ready leaves its earlier life’s lease to its end': [
+  'a master stopped before it was ready leaves the lease of its previous process to expire': [
     () =>
       storyOfThree()
         .turn('b', sidecarKilled)
@@ -288,44 +293,44 @@ const stories: Stories = {
         .wait(14_000)
         .list(['a', 'c']),
   ],
-  'the last one stays': [
+  'the last master is stopped, and stays listed': [
     () => new FleetStory({ a: {}, b: {} }).turn('a', killed).wait(5_000).turn('b', stopped).wait(60_000),
   ],
-  'one that took over the address of a dead one leaves before the dead one’s lease has ended': [
+  'a master that took over the address of a dead one is stopped before the dead one’s lease expires': [
     () => {
       const story = storyOfThree().turn('b', killed).wait(1_000).add('d', { address: 'at-b' }).wait(10_000)
       return story.turn('d', stopped).wait(14_000).list(['a', 'c']).wait(30_000)
     },
   ],
-  'one that took over the address of a dead one long ago is told to stop, and stays': [
+  'a master that took over the address of a dead one long ago is stopped, and stays listed': [
     () => {
       const story = storyOfThree().turn('b', killed).wait(1_000).add('d', { address: 'at-b' }).wait(30_000)
       return story.turn('d', stopped).wait(3_600)
     },
     'stopped-master-leaves',
   ],
-  'an address stays for another behind it': [
+  'the address of a stopped master stays listed for another master behind it': [
     () => new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip' } }).turn('b', stopped).wait(60_000),
   ],
 
   // unready-master-leaves
-  'an unready master leaves in time': [
+  'an unready master is removed in time': [
     () => storyOfThree().turn('b', unready).wait(7_900).list(['a', 'c']).wait(30_000),
   ],
-  'an unready master stays': [() => storyOfThree().turn('b', unready).wait(8_600), 'unready-master-leaves'],
-  'an unready master stays that waits for its start only': [
+  'an unready master stays listed': [() => storyOfThree().turn('b', unready).wait(8_600), 'unready-master-leaves'],
+  'an unready master that waits for readiness only at startup stays listed': [
     () => storyOfThree({ leavesWhenUnready: false }).turn('b', unready).wait(45_000),
   ],
-  'an unready master waits for one whose server failed again before it could confirm anything': [
+  'an unready master waits for another whose server failed again before it could confirm anything': [
     () => recoveredStory().turn('a', silent).wait(1_000).turn('a', BACK).wait(10_000).turn('b', unready).wait(18_000),
   ],
-  'an unready master waits for one whose server failed again when it could just confirm, as far as its probes tell': [
+  'an unready master waits for another whose server failed again just when it could confirm': [
     () => {
       const story = recoveredStory().wait(13_000).turn('a', silent).wait(1_000).turn('a', BACK).wait(6_500)
       return story.turn('b', unready).wait(11_000)
     },
   ],
-  'an unready master stays although the server of another has failed only a probe now and then for long': [
+  'an unready master stays listed although another server has failed only occasional probes for long': [
     () => {
       const story = recoveredStory()
       for (const afterMs of [36_000, 61_000, 99_000]) story.turn('a', silent).wait(1_000).turn('a', BACK).wait(afterMs)
@@ -333,45 +338,45 @@ const stories: Stories = {
     },
     'unready-master-leaves',
   ],
-  'an unready master waits for one whose server failed for long, soon after its start': [
+  'an unready master waits for another whose server failed for long soon after its start': [
     () => {
       const story = new FleetStory({ b: {} }).add('a').list(['a', 'b']).wait(2_000).turn('a', silent).wait(4_000)
       story.list(['b']).wait(26_000).turn('a', BACK).list(['a', 'b']).wait(10_000)
       return story.turn('b', unready).wait(21_000)
     },
   ],
-  'a master of whose server only etcd fails waits beside a kube-apiserver until another of ours confirms': [
+  'beside a kube-apiserver, a master whose etcd fails waits for the confirmation of another sidecar': [
     () => besideKubeApiserver().turn('b', { serves: false, etcdFails: true }).wait(10_000),
   ],
-  'an unready master stays beside a kube-apiserver': [
+  'beside a kube-apiserver, an unready master stays listed': [
     () => besideKubeApiserver().turn('b', unready).wait(10_000),
     'unready-master-leaves',
   ],
-  'an unready master waits though the server of another failed long ago': [
+  'an unready master waits although another server failed long ago': [
     () => recoveredStory().turn('b', unready).wait(45_000),
     'unready-master-leaves',
   ],
-  'all are unready, and all stay': [
+  'all masters are unready, and all stay listed': [
     () => storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready).wait(60_000),
   ],
 
   // Clients use the slice, whoever else writes it.
-  'beside a kube-apiserver, the slice lacks a master for as long as a correction takes': [
+  'beside a kube-apiserver, a master missing from the EndpointSlice is added in time': [
     () => mixedStory(['a', 'k']).wait(1_900).list(['a', 'b', 'k'], { only: 'slice' }).wait(30_000),
   ],
-  'beside a kube-apiserver, the slice lacks a master that Endpoints list': [
+  'beside a kube-apiserver, the EndpointSlice lacks a master that the Endpoints list': [
     () => mixedStory(['a', 'k']).wait(2_500),
     'endpoints-and-slice-agree',
     'live-master-listed',
   ],
-  'beside a kube-apiserver, only the slice lists an address that is nobody’s': [
+  'beside a kube-apiserver, only the EndpointSlice lists an unknown address': [
     () => mixedStory(['a', 'b', 'k', 'foreign']).wait(20_100),
     'endpoints-and-slice-agree',
     'in-sync-after-the-last-fault',
   ],
 
   // in-sync-after-the-last-fault
-  'an address that is nobody’s is listed for less than the recovery takes': [
+  'an unknown address is removed within the recovery time': [
     () =>
       storyOfThree()
         .list(['a', 'b', 'c', 'foreign'], { byDamage: true })
@@ -379,18 +384,18 @@ const stories: Stories = {
         .list(['a', 'b', 'c'])
         .wait(30_000),
   ],
-  'an address that is nobody’s is listed long after the last fault': [
+  'an unknown address is listed long after the last fault': [
     () => storyOfThree().list(['a', 'b', 'c', 'foreign'], { byDamage: true }).wait(20_100),
     'in-sync-after-the-last-fault',
   ],
-  'the recovery begins when the API servers take writes again': [
+  'after an outage the list is restored within the recovery time': [
     () => outageStory().wait(3_900).list(['a', 'b', 'c']).wait(30_000),
   ],
-  'the recovery takes longer than the bound, from when the API servers take writes again': [
+  'after an outage the list is not restored within the recovery time': [
     () => outageStory().wait(4_100),
     'in-sync-after-the-last-fault',
   ],
-  'one that died long before is not listed when all is over': [
+  'a master that died long ago is not listed': [
     () => storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(60_000),
   ],
 }

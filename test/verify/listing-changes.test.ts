@@ -6,32 +6,34 @@ const BACK = { connected: true, answering: true, serves: true, ready: true }
 
 const stories: Stories = {
   // never-empty
-  'a list of nobody while somebody lives': [
+  'the list is emptied while a master is alive': [
     () => storyOfThree().turn('b', killed).turn('c', killed).wait(16_000).list([]).list(['a']),
     'listed-master-stays',
     'live-master-listed',
     'never-empty',
     'no-address-goes-without-cause',
   ],
-  'the slice is gone while somebody lives': [
+  'the EndpointSlice is deleted while masters are alive': [
     () => storyOfThree().list(undefined, { only: 'slice' }).list(['a', 'b', 'c'], { only: 'slice' }),
     'listed-master-stays',
     'live-master-listed',
     'never-empty',
     'no-address-goes-without-cause',
   ],
-  'somebody empties the list': [() => storyOfThree().list([], { byDamage: true }).list(['a', 'b', 'c']).wait(10_000)],
-  'no server answers any more when the list becomes empty': [
+  'an outsider empties the list': [
+    () => storyOfThree().list([], { byDamage: true }).list(['a', 'b', 'c']).wait(10_000),
+  ],
+  'the list becomes empty when no server answers any longer': [
     () => {
       const story = storyOfThree().turn('b', killed).turn('c', killed).wait(16_000).list(['a'])
       return story.turn('a', silent).wait(4_000).turn('a', stopped).list([]).wait(30_000)
     },
   ],
-  'the last one takes itself out though its server answers': [
+  'the last master withdraws although its server answers': [
     () => new FleetStory({ a: {}, b: {} }).turn('b', killed).wait(16_000).list(['a']).turn('a', stopped).list([]),
     'never-empty',
   ],
-  'the last one takes itself out as it was told to, whatever becomes of the list': [
+  'the last master withdraws, which its configuration allows': [
     () =>
       new FleetStory({ a: { withdrawsEvenIfLast: true }, b: { withdrawsEvenIfLast: true } })
         .turn('b', killed)
@@ -40,21 +42,21 @@ const stories: Stories = {
         .turn('a', stopped)
         .list([]),
   ],
-  'one that is not the last empties the list though it may': [
+  'a master that may withdraw as the last one empties the list while another is alive': [
     () => new FleetStory({ a: { withdrawsEvenIfLast: true }, b: {} }).turn('a', stopped).list([]).list(['b']),
     'listed-master-stays',
     'live-master-listed',
     'never-empty',
     'not-removed-by-others',
   ],
-  'one whose server does not answer empties the list while others live': [
+  'a master whose server does not answer empties the list while others are alive': [
     () => storyOfThree().turn('a', silent).wait(4_000).list(['b', 'c']).list([]).list(['b', 'c']),
     'listed-master-stays',
     'live-master-listed',
     'never-empty',
     'no-address-goes-without-cause',
   ],
-  'one whose server does not answer empties the list, and the others’ lives have not been ready yet': [
+  'a stopping master whose server does not answer empties the list before the restarted others were ready': [
     () => {
       const story = storyOfThree().turn('b', unready).turn('c', unready).turn('a', silent).wait(1_000)
       for (const name of ['b', 'c']) story.turn(name, stopped)
@@ -67,7 +69,7 @@ const stories: Stories = {
         .wait(1_000)
     },
   ],
-  'nobody knows who emptied the list, and somebody lives': [
+  'an unknown writer empties the list while a master is alive': [
     () =>
       storyOfThree()
         .turn('b', killed)
@@ -82,14 +84,14 @@ const stories: Stories = {
     'no-address-goes-without-cause',
   ],
 
-  'one that takes itself out whatever becomes of the list does not know yet that another’s server answers again': [
+  'a master that may withdraw as the last one does so before it can know that another server answers again': [
     () => alwaysStory().wait(1_500).turn('a', stopped).list([]).list(['b']),
   ],
-  'one that takes itself out whatever becomes of the list knows that another’s server answers again': [
+  'a master that may withdraw as the last one does so when it must know that another server answers again': [
     () => alwaysStory().wait(5_100).turn('a', stopped).list([]).list(['b']),
     'never-empty',
   ],
-  'one that takes itself out whatever becomes of the list does not know of another that etcd refused a moment ago': [
+  'a master that may withdraw as the last one does so soon after etcd refused the writes of another': [
     () =>
       new FleetStory({ a: { withdrawsEvenIfLast: true }, b: { withdrawsEvenIfLast: true } })
         .turn('b', storeCut)
@@ -105,24 +107,24 @@ const stories: Stories = {
   ],
 
   // not-removed-by-others
-  'another goes beside the one that is told to stop': [
+  'another master is removed along with the stopped one': [
     () => storyOfThree().turn('b', stopped).wait(500).list(['a']).wait(500).list(['a', 'c']),
     'listed-master-stays',
     'live-master-listed',
     'not-removed-by-others',
   ],
-  'the one that is told to stop goes alone': [
+  'only the stopped master is removed': [
     () => storyOfThree().turn('b', stopped).wait(500).list(['a', 'c']).wait(60_000),
   ],
-  'a sidecar is killed and started again, and its address stays': [
+  'a sidecar is killed and restarted, and its address stays listed': [
     () => storyOfThree().turn('b', sidecarKilled).wait(1_000).begin('b').wait(60_000),
   ],
-  'a sidecar is killed and started again, and its address goes for a moment': [
+  'a sidecar is killed and restarted, and its address is removed for a moment': [
     () =>
       storyOfThree().turn('b', sidecarKilled).wait(1_000).begin('b').wait(100).list(['a', 'c']).list(['a', 'b', 'c']),
     'not-removed-by-others',
   ],
-  'a sidecar is started again after its lease may have ended': [
+  'a sidecar restarts after its lease may have expired, and its address is removed for a moment': [
     () =>
       storyOfThree()
         .turn('b', sidecarKilled)
@@ -133,7 +135,7 @@ const stories: Stories = {
         .wait(100)
         .list(['a', 'b', 'c']),
   ],
-  'a sidecar is restarted that keeps its lease, and its address goes': [
+  'a sidecar that does not withdraw on stop restarts, and its address is removed': [
     () =>
       storyOfThree({ withdrawsOnStop: false })
         .turn('b', stopped)
@@ -143,16 +145,16 @@ const stories: Stories = {
         .list(['a', 'b', 'c']),
     'not-removed-by-others',
   ],
-  'the lives of a sidecar overlap, and its address goes': [
+  'two processes of a sidecar overlap, and its address is removed': [
     () => storyOfThree().begin('b').wait(3_000).list(['a', 'c']).list(['a', 'b', 'c']),
     'listed-master-stays',
     'live-master-listed',
     'not-removed-by-others',
   ],
-  'the later life has not been ready yet when the earlier one is told to stop': [
+  'of two overlapping processes the earlier withdraws the address before the later has been ready': [
     () => storyOfThree().begin('b', { hasBeenReady: false, serves: false }).wait(1_000).list(['a', 'c']),
   ],
-  'the later life could not write its lease yet when the earlier one is told to stop': [
+  'of two overlapping processes the earlier withdraws the address before the later could write its lease': [
     () =>
       storyOfThree()
         .begin('b', { connected: false })
@@ -165,26 +167,26 @@ const stories: Stories = {
   ],
 
   // no-address-goes-without-cause
-  'an address goes for no reason': [
+  'an address is removed for no reason': [
     () => storyOfThree().list(['a', 'c']).list(['a', 'b', 'c']),
     'listed-master-stays',
     'live-master-listed',
     'no-address-goes-without-cause',
   ],
-  'an address goes from Endpoints alone': [
+  'an address is removed for no reason from the Endpoints alone': [
     () => storyOfThree().list(['a', 'c'], { only: 'endpoints' }).list(['a', 'b', 'c'], { only: 'endpoints' }),
     'listed-master-stays',
     'no-address-goes-without-cause',
   ],
-  'an address goes with the damage, and comes back without it': [
+  'an outsider removes an address, and a master lists it again': [
     () => storyOfThree().list(['a', 'c'], { byDamage: true }).wait(500).list(['a', 'b', 'c']).wait(10_000),
   ],
-  'what somebody spoiled is put right without one of them': [
+  'a master restores a list that an outsider emptied, but without one address': [
     () => storyOfThree().list([], { byDamage: true }).list(['a', 'c']).wait(500).list(['a', 'b', 'c']).wait(5_000),
     'listed-master-stays',
     'no-address-goes-without-cause',
   ],
-  'a master whose messages take longer than its lease bears goes': [
+  'a master whose requests are too slow to renew its lease is removed': [
     () =>
       storyOfThree({ leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 })
         .turn('b', { delayMs: 500 })
@@ -192,14 +194,14 @@ const stories: Stories = {
         .list(['a', 'c'])
         .wait(20_000),
   ],
-  'an address goes while its lease is still good, which was not renewed for a while': [
+  'an address is removed while its unrenewed lease is still valid': [
     () => storyOfThree().turn('b', storeCut).wait(4_400).list(['a', 'c']),
     'no-address-goes-without-cause',
   ],
-  'an address goes when its lease may have ended, had it been about to be renewed': [
+  'an address is removed when its lease may have expired, because a renewal was due': [
     () => storyOfThree().turn('b', storeCut).wait(4_600).list(['a', 'c']),
   ],
-  'a lease that stood still is no lease that ended': [
+  'an address is removed after an outage in which its lease could not expire': [
     () => {
       const story = storyOfThree()
       for (const name of ['a', 'b', 'c']) story.turn(name, storeCut)
@@ -211,7 +213,7 @@ const stories: Stories = {
     },
     'no-address-goes-without-cause',
   ],
-  'a master sleeps when an outage is over, and does not renew its lease in time': [
+  'a master is frozen at the end of an outage, does not renew its lease in time and is removed': [
     () => {
       const story = storyOfThree()
       for (const name of ['a', 'b', 'c']) story.turn(name, storeCut)
@@ -222,28 +224,30 @@ const stories: Stories = {
       return story.turn('b', { frozen: true, running: false }).wait(2_000).list(['a', 'c'])
     },
   ],
-  'an unready master goes after three seconds': [() => storyOfThree().turn('b', unready).wait(3_000).list(['a', 'c'])],
-  'an unready master goes before': [
+  'an unready master is removed after three seconds': [
+    () => storyOfThree().turn('b', unready).wait(3_000).list(['a', 'c']),
+  ],
+  'an unready master is removed after less than three seconds': [
     () => storyOfThree().turn('b', unready).wait(2_500).list(['a', 'c']),
     'no-address-goes-without-cause',
   ],
-  'of those that were all unready and are ready again, one goes that says so later than another': [
+  'all masters were unready, and one is removed that may report its recovery later than another': [
     () => readyAgainStory(2_500).list(['a', 'b']).wait(500).list(['a', 'b', 'c']).wait(60_000),
   ],
-  'of those that were all unready and are ready again, one goes that must have said so': [
+  'all masters were unready, and one is removed that must have reported its recovery': [
     () => readyAgainStory(4_000).list(['a', 'b']).wait(500).list(['a', 'b', 'c']).wait(60_000),
     'no-address-goes-without-cause',
   ],
-  'a master that was not ready too briefly to say so goes': [
+  'a master is removed that was unready too briefly to report it': [
     () =>
       storyOfThree().turn('b', unready).wait(1_500).turn('b', BACK).wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']),
     'no-address-goes-without-cause',
   ],
-  'an unready master goes though only its start waits for it': [
+  'an unready master that waits for readiness only at startup is removed': [
     () => storyOfThree({ leavesWhenUnready: false }).turn('b', unready).wait(3_000).list(['a', 'c']),
     'no-address-goes-without-cause',
   ],
-  'a master that just started may be taken out and put back': [
+  'a master that has just started is removed and listed again': [
     () =>
       storyOfThree()
         .add('d')
@@ -253,7 +257,7 @@ const stories: Stories = {
         .wait(500)
         .list(['a', 'b', 'c', 'd']),
   ],
-  'a frozen server has its address taken out': [
+  'a master whose server does not answer is removed, and listed again after it recovers': [
     () =>
       storyOfThree()
         .turn('b', silent)
@@ -265,10 +269,10 @@ const stories: Stories = {
         .list(['a', 'b', 'c'])
         .wait(20_000),
   ],
-  'clients alone cannot reach a master, which stays listed': [
+  'a master that only clients cannot reach stays listed': [
     () => storyOfThree().turn('b', { clientConnections: 'black-holed' }).wait(60_000),
   ],
-  'clients alone cannot reach a master, and it goes': [
+  'a master that only clients cannot reach is removed': [
     () =>
       storyOfThree()
         .turn('b', { clientConnections: 'black-holed' })
@@ -279,7 +283,7 @@ const stories: Stories = {
     'live-master-listed',
     'no-address-goes-without-cause',
   ],
-  'a master with a shorter TTL than before may go as soon as that has passed': [
+  'a master restarts with a shorter TTL, is killed, and is removed when that may have passed': [
     () =>
       storyOfThree()
         .turn('b', sidecarKilled)
@@ -288,7 +292,7 @@ const stories: Stories = {
         .wait(2_000)
         .list(['a', 'c']),
   ],
-  'a master with a longer TTL than before is judged by the shorter until it has surely renewed': [
+  'a master restarts with a longer TTL, is killed, and is removed when the shorter one may have passed': [
     () =>
       storyOfThree({ leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 })
         .turn('b', sidecarKilled)
@@ -298,31 +302,31 @@ const stories: Stories = {
         .list(['a', 'c']),
   ],
 
-  'the lease of an address that two share ends, which the other made shorter': [
+  'the lease of a shared address expires early, because the other master has a shorter TTL': [
     () => {
       const short = { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000 }
       const story = new FleetStory({ a: {}, b: { address: 'vip' }, c: { address: 'vip', ...short } })
       return story.turn('c', stopped).wait(1_000).list(['a']).list(['a', 'b']).wait(30_000)
     },
   ],
-  'a kube-apiserver that came to make the Service at the same moment as another goes, and comes back': [
+  'after the Service was deleted, a kube-apiserver is removed and listed again': [
     () => deletedServiceStory(true).list(['a']).wait(5_000).list(['a', 'k']).wait(60_000),
   ],
-  'a kube-apiserver goes for no reason': [
+  'a kube-apiserver is removed for no reason': [
     () => deletedServiceStory(false).list(['a']).wait(500).list(['a', 'k']),
     'live-master-listed',
     'no-address-goes-without-cause',
   ],
 
   // no-address-comes-without-cause
-  'an address comes that is nobody’s': [
+  'an unknown address is added': [
     () => storyOfThree().list(['a', 'b', 'c', 'foreign']).list(['a', 'b', 'c']),
     'no-address-comes-without-cause',
   ],
-  'somebody puts an address there': [
+  'an outsider adds an address': [
     () => storyOfThree().list(['a', 'b', 'c', 'foreign'], { byDamage: true }).list(['a', 'b', 'c']),
   ],
-  'who writes next keeps what somebody put there, for a while': [
+  'a master preserves an address that an outsider has added': [
     () =>
       storyOfThree()
         .list(['a', 'b', 'c', 'foreign'], { byDamage: true })
@@ -330,23 +334,23 @@ const stories: Stories = {
         .list(['a', 'b', 'c']),
     'no-address-comes-without-cause',
   ],
-  'who began in an outage keeps what somebody put into both lists meanwhile': [
+  'a master started during an outage preserves an address that an outsider then added to both objects': [
     () => strangerStory({ restarted: true, afterMs: 500 }),
   ],
-  'who began in an outage puts it back long afterwards': [
+  'a master started during an outage lists the address of an outsider long after the outage': [
     () => strangerStory({ restarted: true, afterMs: 20_000 }),
     'no-address-comes-without-cause',
   ],
-  'who began before an outage keeps what somebody put into both lists meanwhile': [
+  'a master started before an outage preserves an address that an outsider added to both objects meanwhile': [
     () => strangerStory({ restarted: false, afterMs: 500 }),
     'no-address-comes-without-cause',
   ],
-  'a dead master comes back to the list': [
+  'a dead master is listed again': [
     () =>
       storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c']),
     'no-address-comes-without-cause',
   ],
-  'a master that was told to stop, and has not ended, comes back to the list': [
+  'a stopping master that has not ended is listed again': [
     () => {
       const story = storyOfThree().turn('b', { stopping: true, running: false, renewing: false })
       return story.wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c'])
@@ -354,15 +358,15 @@ const stories: Stories = {
     // It does not also break no-address-comes-without-cause, because the master lives.
     'stopped-master-leaves',
   ],
-  'a dead master comes back while its lease may last': [
+  'a dead master is listed again while its lease may still be valid': [
     () =>
       storyOfThree().turn('b', killed).wait(15_200).list(['a', 'c']).wait(1_000).list(['a', 'b', 'c']).list(['a', 'c']),
   ],
-  'a master that cannot renew its lease but runs comes back to the list, where nobody is ready': [
+  'a running master that cannot renew its lease is listed again': [
     () =>
       storyOfThree().turn('b', cut).wait(15_200).list(['a', 'c']).wait(5_000).list(['a', 'b', 'c']).list(['a', 'c']),
   ],
-  'a dead master’s address comes back with another': [
+  'the address of a dead master is listed again for a new master': [
     () =>
       storyOfThree()
         .turn('b', killed)
@@ -374,7 +378,7 @@ const stories: Stories = {
         .list(['a', 'd', 'c'])
         .wait(60_000),
   ],
-  'one that died while all others slept is given its time': [
+  'a master that died while all others were cut off is listed for one more TTL': [
     () => {
       const story = storyOfThree()
       for (const name of ['a', 'c']) story.turn(name, cut)
@@ -383,14 +387,14 @@ const stories: Stories = {
       return story.wait(500).list(['a', 'b', 'c']).wait(15_000).list(['a', 'c']).wait(30_000)
     },
   ],
-  'one that died while another was cut off is given its time, though that one’s server is not ready': [
+  'a master that died while the other was cut off is listed for one more TTL, though the other server is not ready': [
     () => hangingStory().wait(500).list(['a', 'b']).wait(15_000).list(['a']),
   ],
-  'one that died while another was cut off is given no more than its time': [
+  'a master that died while the other was cut off is listed again after that TTL': [
     () => hangingStory().wait(19_500).list(['a', 'b']).list(['a']),
     'no-address-comes-without-cause',
   ],
-  'one that a kube-apiserver took out comes back by one of ours that could not see it die': [
+  'a dead master removed by a kube-apiserver is listed again by a master that was cut off when it died': [
     () => {
       const story = new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } })
         .turn('a', storeCut)
@@ -404,7 +408,7 @@ const stories: Stories = {
       return story.wait(1_000).list(['a', 'k'], { only: 'endpoints' })
     },
   ],
-  'a kube-apiserver puts a slice back as it was, which nothing guards': [
+  'a kube-apiserver restores an old EndpointSlice with a dead master': [
     () =>
       new FleetStory({ a: {}, b: {}, c: { kind: 'kube-apiserver' } })
         .turn('b', killed)
@@ -414,14 +418,17 @@ const stories: Stories = {
         .list(['a', 'b', 'c'], { only: 'slice', by: 'c' })
         .list(['a', 'c'], { only: 'slice' }),
   ],
-  'a kube-apiserver takes one that is ready out of the slice': [() => mixedStory('k'), 'no-address-goes-without-cause'],
-  'beside a kube-apiserver, one of ours takes another that is ready out of the slice': [
+  'a kube-apiserver removes a ready master from the EndpointSlice': [
+    () => mixedStory('k'),
+    'no-address-goes-without-cause',
+  ],
+  'beside a kube-apiserver, a sidecar removes another ready master from the EndpointSlice': [
     () => mixedStory('a'),
     'listed-master-stays',
     'live-master-listed',
     'no-address-goes-without-cause',
   ],
-  'beside a kube-apiserver, one of ours puts a dead one into the slice': [
+  'beside a kube-apiserver, a sidecar adds a dead master to the EndpointSlice': [
     () =>
       new FleetStory({ a: {}, b: {}, k: { kind: 'kube-apiserver' } })
         .turn('b', killed)
@@ -434,62 +441,65 @@ const stories: Stories = {
   ],
 
   // unready-leaves-only-for-ready
-  'one leaves to others who have been unready for longer': [
+  'an unready master leaves although the others have been unready for longer': [
     () =>
       storyOfThree().turn('a', unready).turn('c', unready).wait(500).turn('b', unready).wait(4_000).list(['a', 'c']),
     'unready-leaves-only-for-ready',
   ],
-  'one leaves to others who failed with it, before it looked around': [
+  'of masters that became unready together, one leaves before it has checked the others': [
     () => togetherStory(3_500),
     'unready-leaves-only-for-ready',
   ],
-  'one leaves to others who failed with it, a second after it has said so': [
+  'of masters that became unready together, one leaves a second after it reported that': [
     () => togetherStory(4_200),
     'unready-leaves-only-for-ready',
   ],
-  'one leaves to others who failed with it, after it looked around': [
+  'of masters that became unready together, one leaves after it has checked the others': [
     () => togetherStory(5_100),
     'unready-leaves-only-for-ready',
   ],
-  'one leaves to another whose answers were late while its own server failed': [
+  'an unready master leaves in favour of another whose answers were late meanwhile': [
     () => lateAnswersStory('rest').list(['a', 'c']).wait(2_000).turn('b', BACK).wait(2_000).list(['a', 'b', 'c']),
   ],
-  'one leaves to another that did not answer while its own server failed': [
+  'an unready master leaves in favour of another that did not answer meanwhile': [
     () => lateAnswersStory('no').list(['a', 'c']).wait(2_000).turn('b', BACK).wait(2_000).list(['a', 'b', 'c']),
     'unready-leaves-only-for-ready',
   ],
-  'one leaves to another that did not answer for too short a time to notice it': [() => hangingProbeStory(4_400)],
-  'one leaves to another that must have noticed that its own server did not answer': [
+  'an unready master leaves in favour of another whose server hung too briefly to be noticed': [
+    () => hangingProbeStory(4_400),
+  ],
+  'an unready master leaves in favour of another that must have noticed that its own server hung': [
     () => hangingProbeStory(4_500),
     'unready-leaves-only-for-ready',
   ],
-  'one goes when all that were not ready are ready again: it had left the list to them': [
+  'all masters were unready together and are ready again, and one is removed': [
     () => againStory().wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']).wait(30_000),
     'unready-leaves-only-for-ready',
   ],
-  'one goes when all are ready again, of whom one had noticed later': [
+  'all masters were unready, one from a little later, and are ready again, and one is removed': [
     () => againStory(500).wait(2_500).list(['a', 'c']).list(['a', 'b', 'c']).wait(30_000),
   ],
-  'a kube-apiserver that leaves takes another out of the slice that is not ready': [
+  'a leaving kube-apiserver removes an unready master from the EndpointSlice': [
     () => {
       const story = new FleetStory({ a: {}, k: { kind: 'kube-apiserver', withdrawsEvenIfLast: true } })
       story.turn('a', unready).wait(5_500).list(['k']).turn('k', stopped).list([], { by: 'k' }).list(['a'])
       return story.list([], { only: 'slice', by: 'k' }).list(['a'], { only: 'slice' })
     },
   ],
-  'all fail together, one is ready again, and long after another that still fails goes': [
+  'all masters become unready together, one recovers, and long afterwards an unready one leaves': [
     () => {
       const story = storyOfThree().turn('a', unready).turn('b', unready).turn('c', unready).wait(10_000)
       return story.turn('a', BACK).wait(20_000).list(['a', 'c']).wait(2_000)
     },
   ],
-  'all fail together with what they store in, one is ready again, and at once another that still fails goes': [
+  'all masters fail together with their datastore, one recovers, and an unready one leaves too early': [
     () => storeOutageStory().wait(5_500).list(['a', 'c']),
     'unready-leaves-only-for-ready',
   ],
-  'all fail together with what they store in, and one that still fails goes when the first that was ready again may confirm it':
-    [() => storeOutageStory().wait(6_500).list(['a', 'c'])],
-  'one leaves to others of whom one serves': [
+  'all masters fail together with their datastore, one recovers, and an unready one leaves when that may confirm it': [
+    () => storeOutageStory().wait(6_500).list(['a', 'c']),
+  ],
+  'two unready masters leave in favour of one that serves': [
     () => storyOfThree().turn('a', unready).wait(500).turn('b', unready).wait(4_000).list(['c']).wait(60_000),
   ],
 }

@@ -5,7 +5,7 @@ import { well } from './fleet-story.ts'
 
 const state: MemberState = { name: 'a', address: '192.0.2.1', ...well }
 
-test('a snapshot has all of a state, and one difference in it makes another state', () => {
+test('a snapshot copies the whole state, and a difference in any field makes the states unequal', () => {
   const copy = snapshotOf(state)
   assert.deepEqual(copy, state)
   assert.ok(hasSameState(copy, state))

@@ -52,11 +52,11 @@ function moment(more: Partial<Moment>): Moment {
   return { nowMs: 0, bounds: defaultBounds, histories: [], leasesSinceMs: 0, ...more } as Moment
 }
 
-test('a lease may count after an outage for its TTL, or that of kube-apiserver, and the last attempt', () => {
+test("after an outage a lease may count for its TTL, at least kube-apiserver's, plus the last attempt", () => {
   assert.deepEqual([3_000, 15_000, 15_001, 60_000].map(suspicionMs), [17_000, 17_000, 17_001, 62_000])
 })
 
-test('a recovery takes as much longer as the longest TTL is beyond that of kube-apiserver', () => {
+test("the recovery time grows by the part of the longest TTL beyond kube-apiserver's TTL", () => {
   const [short, usual, long] = [5_000, 15_000, 40_000].map((leaseTtlMs, index) => member(`${index}`, { leaseTtlMs }))
   assert.ok(short && usual && long)
   const recovery = (...histories: readonly MemberHistory[]): number => recoveryMs({ bounds: defaultBounds, histories })
@@ -64,14 +64,14 @@ test('a recovery takes as much longer as the longest TTL is beyond that of kube-
   assert.equal(recovery(short, long, usual), 45_000)
 })
 
-test('listed is what the slice says', () => {
+test('the listed addresses are those of the slice, not of the Endpoints', () => {
   const endpoints = listing(['other'], { object: 'endpoints' })
   assert.deepEqual(listedNow(moment({ latest: { slice: listing(['a', 'b']), endpoints } })), ['a', 'b'])
   assert.deepEqual(listedNow(moment({ latest: { slice: listing(undefined), endpoints } })), [])
   assert.deepEqual(listedNow(moment({ latest: { slice: undefined, endpoints } })), [])
 })
 
-test('ours must correct the list where there are any, else the kube-apiservers; the excluded ones need not', () => {
+test('apiserver-bootstrap masters must correct the list if any exist, otherwise kube-apiservers; excluded members need not', () => {
   const [a, b, k] = [member('a'), member('b'), member('k', KUBE)]
   assert.deepEqual(observers([k, a, b]), [a, b])
   assert.deepEqual(observers([k, a, b], ['a']), [b])
@@ -79,7 +79,7 @@ test('ours must correct the list where there are any, else the kube-apiservers; 
   assert.deepEqual(observers([k, member('l', KUBE)], ['l']), [k])
 })
 
-test('a lease is as short as any holder of the address makes it', () => {
+test('a lease shared by several holders is as short as the shortest or slowest holder makes it', () => {
   const one = member('vip', { leaseTtlMs: 15_000 })
   const shorter = member('vip', { leaseTtlMs: 14_000 })
   const tooSlow = member('vip', { delayMs: 417 })
@@ -94,7 +94,7 @@ test('a lease is as short as any holder of the address makes it', () => {
   assert.deepEqual([shortened.ttlMs, sharesShorterLease(shortened, [shortened])], [15_000, true])
 })
 
-test('a kube-apiserver may miss a tick until a TTL, an interval and its delay after a damage of objects', () => {
+test('after damage to objects a kube-apiserver may miss a tick for a TTL, an interval and its message delay', () => {
   const missed = (of: MemberHistory, sinceMs: number): boolean =>
     mayHaveMissedTick(of, moment({ nowMs: 100_000, objectsDamagedAtMs: 100_000 - sinceMs, damagedAtMs: 100_000 }))
   const times = [0, 25_000, 25_001, 26_200, 26_201]
@@ -109,7 +109,7 @@ test('a kube-apiserver may miss a tick until a TTL, an interval and its delay af
   assert.equal(missed(member('a'), 0), false)
 })
 
-test('only a kube-apiserver writes a slice unguarded; an unknown writer may be one', () => {
+test('only a kube-apiserver, or an unknown writer beside one, writes a slice without a guard', () => {
   const all = [member('a'), member('k', KUBE)]
   const by = (name: string | undefined, object: Listing['object'] = 'slice') =>
     isUnguarded(listing([], { by: name, object }), all)
@@ -117,7 +117,7 @@ test('only a kube-apiserver writes a slice unguarded; an unknown writer may be o
   assert.equal(isUnguarded(listing([]), [member('a')]), false)
 })
 
-test('a version is as old as the messages of its writer are late, or those of anybody', () => {
+test('the age of a version is the lateness of its writer, or the greatest lateness if the writer is unknown', () => {
   const all = [member('a', SLOW), member('b', { delayMs: 10 })]
   const age = (by: string | undefined): number => ageOf(listing([], { by }), all)
   assert.deepEqual([age('a'), age('b'), age('c'), age(undefined)], [1_200, 120, 0, 1_200])
@@ -136,7 +136,7 @@ function lastOf(observer: MemberHistory, dead: readonly MemberHistory[], leasesS
   return from
 }
 
-test('the dead must be gone when their lease has ended and the margin is over', () => {
+test('a dead member must be removed after the end of its lease plus the margin', () => {
   const dead = member('b', {}, [50_000, GONE])
   assert.equal(lastOf(member('a'), [dead]), 67_000)
   assert.equal(lastOf(member('a'), [member('b', { leaseTtlMs: 20_000 }, [50_000, GONE])]), 72_000)
@@ -145,14 +145,14 @@ test('the dead must be gone when their lease has ended and the margin is over', 
   assert.equal(lastOf(member('a', {}, [1_000, SLOW]), [dead]), 69_400)
 })
 
-test('of several dead ones the last must be over, and one that may be alive never is', () => {
+test('of several dead members the last one decides; a member that may be alive need never be removed', () => {
   const [early, late] = [member('b', {}, [50_000, GONE]), member('c', {}, [60_000, GONE])]
   assert.equal(lastOf(member('a'), [early, late]), 77_000)
   assert.equal(lastOf(member('a'), [early, member('c')]), undefined)
   assert.equal(lastOf(member('a'), []), 0)
 })
 
-test('an observer that is not healthy must remove nobody; after its start or an outage it waits for renewals first', () => {
+test('an unhealthy observer need not remove members; after its start or an outage it first waits for renewals', () => {
   const dead = member('b', {}, [50_000, GONE])
   assert.equal(lastOf(member('a', { healthy: false }), [dead]), undefined)
   const started = member('a', { healthy: false }, [60_000, { healthy: true }])
@@ -165,12 +165,12 @@ test('an observer that is not healthy must remove nobody; after its start or an 
   assert.equal(lastOf(started, [member('b', { leaseTtlMs: 30_000 }, [50_000, GONE])]), 60_000 + 32_000 + 2_000)
 })
 
-test('a master is as late as its messages, and a kube-apiserver by a tick more', () => {
+test('a master is late by its message delay, and a kube-apiserver by a tick more', () => {
   assert.deepEqual([member('a'), member('a', SLOW)].map(latenessOf), [0, 1_200])
   assert.deepEqual([member('k', KUBE), member('k', { ...KUBE, ...SLOW })].map(latenessOf), [10_000, 11_200])
 })
 
-test('a departure is late by two rounds of messages, and those of the fastest living master that may confirm it', () => {
+test('a departure is late by two rounds of its own messages and one of the fastest living master that can confirm it', () => {
   const leaving = member('a', SLOW)
   const others = [member('b', { delayMs: 50 }), member('c', { delayMs: 20 }), member('d', {}, [0, GONE])]
   const lag = (...histories: readonly MemberHistory[]): number => departureLagMs(leaving, moment({ histories }))
@@ -180,7 +180,7 @@ test('a departure is late by two rounds of messages, and those of the fastest li
   assert.equal(departureLagMs(kube, moment({ histories: [kube] })), 10_000)
 })
 
-test('what a version no longer lists is gone, what it newly lists has come, unless it is a damage', () => {
+test('addresses that a version drops are removed and new ones are added, except in damage', () => {
   const since = new Map<string, number>()
   const change = (before: Listing | undefined, after: Listing) => {
     const successor = { listing: after, before, since }
@@ -193,7 +193,7 @@ test('what a version no longer lists is gone, what it newly lists has come, unle
   assert.deepEqual(change(listing(['a', 'b']), listing(['b', 'c'], { byDamage: true })), [[], []])
 })
 
-test('durations and lists are told in words', () => {
+test('seconds and names format durations and lists as text', () => {
   assert.deepEqual([0, 1_240, 1_260, 61_000].map(seconds), ['0.0 s', '1.2 s', '1.3 s', '61.0 s'])
   assert.deepEqual([names(['a', 'b']), names([]), names(undefined)], ['a, b', 'nobody', 'nobody'])
 })

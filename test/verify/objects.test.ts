@@ -17,7 +17,7 @@ function writes(story: FleetStory, count: number, everyMs: number): FleetStory {
 
 const stories: Stories = {
   // endpoints-and-slice-agree
-  'the slice follows in time': [
+  'the EndpointSlice follows the Endpoints in time': [
     () =>
       storyOfThree()
         .turn('b', killed)
@@ -27,7 +27,7 @@ const stories: Stories = {
         .list(['a', 'c'])
         .wait(9_000),
   ],
-  'the slice follows later than it may': [
+  'the EndpointSlice follows the Endpoints too late': [
     () =>
       storyOfThree()
         .turn('b', killed)
@@ -37,7 +37,7 @@ const stories: Stories = {
         .list(['a', 'c']),
     'endpoints-and-slice-agree',
   ],
-  'the bound decides': [
+  'the EndpointSlice follows the Endpoints within a longer bound': [
     () =>
       storyOfThree({}, { agreementMs: 4_000 })
         .turn('b', killed)
@@ -46,14 +46,14 @@ const stories: Stories = {
         .wait(3_900)
         .list(['a', 'c']),
   ],
-  'they disagree for longer, but about something else each time': [
+  'Endpoints and EndpointSlice disagree for longer, but about another address each time': [
     () => {
       const story = new FleetStory({ a: {}, b: {}, c: {}, d: {} }).turn('b', killed).turn('d', killed).wait(10_100)
       story.list(['a', 'c', 'd'], { only: 'endpoints' }).wait(1_900).list(['a', 'c', 'd'], { only: 'slice' })
       return story.list(['a', 'c'], { only: 'endpoints' }).wait(1_900).list(['a', 'c'], { only: 'slice' })
     },
   ],
-  'they disagree all the time, whatever Endpoints list': [
+  'Endpoints and EndpointSlice disagree all the time while the Endpoints change': [
     () => {
       const story = new FleetStory({ a: {}, b: {}, c: {}, d: {} }).turn('b', killed).turn('d', killed).wait(10_100)
       return story
@@ -64,13 +64,13 @@ const stories: Stories = {
     },
     'endpoints-and-slice-agree',
   ],
-  'nobody is there who could mend the slice': [
+  'no live master can correct a difference between Endpoints and EndpointSlice': [
     () => {
       const story = storyOfThree().list(['a', 'b'], { only: 'endpoints', byDamage: true })
       return story.turn('a', killed).turn('b', killed).turn('c', killed).wait(60_000)
     },
   ],
-  'kube-apiservers mend the slice at a tick': [
+  'kube-apiservers correct the EndpointSlice at a tick': [
     () =>
       storyOfThree({ kind: 'kube-apiserver' })
         .list(['a', 'b', 'c', 'foreign'], { only: 'slice', byDamage: true })
@@ -80,17 +80,20 @@ const stories: Stories = {
 
   // writes-bounded
   'forty writes in ten seconds': [() => writes(storyOfThree(), 40, 100)],
-  'one more': [() => writes(storyOfThree(), 41, 100), 'writes-bounded'],
-  'the bound of writes decides': [() => writes(storyOfThree({}, { writesPerTenSeconds: 5 }), 6, 100), 'writes-bounded'],
+  'forty-one writes in ten seconds': [() => writes(storyOfThree(), 41, 100), 'writes-bounded'],
+  'six writes with a bound of five': [
+    () => writes(storyOfThree({}, { writesPerTenSeconds: 5 }), 6, 100),
+    'writes-bounded',
+  ],
   'many writes over a longer time': [() => writes(storyOfThree(), 100, 300)],
-  'reads and events are no writes': [
+  'reads and Events do not count as writes': [
     () => {
       const story = storyOfThree()
       for (let done = 0; done < 50; done++) story.request('a', 'GET', SLICE).request('a', 'POST', EVENTS)
       return story.wait(1_000)
     },
   ],
-  'each master has its own bound': [
+  'each master has its own bound of writes': [
     () => {
       const story = storyOfThree()
       for (let done = 0; done < 30; done++) story.request('a', 'PUT', LEASE).request('b', 'PUT', LEASE)
@@ -99,11 +102,11 @@ const stories: Stories = {
   ],
 
   // quiet-when-in-sync
-  'something is written when all has been right for long': [
+  'a write when everything has been in sync for long': [
     () => storyOfThree().wait(20_600).request('a', 'PUT', SLICE).wait(500),
     'quiet-when-in-sync',
   ],
-  'leases are renewed, events told, and much is read when all has been right for long': [
+  'lease renewals, Events and reads when everything has been in sync for long': [
     () =>
       storyOfThree()
         .wait(60_000)
@@ -112,11 +115,11 @@ const stories: Stories = {
         .request('a', 'GET', SLICE)
         .wait(500),
   ],
-  'something is written soon after somebody died': [
+  'a write soon after a master died': [
     () =>
       storyOfThree().wait(60_000).turn('b', killed).wait(15_100).list(['a', 'c']).request('a', 'PUT', SLICE).wait(500),
   ],
-  'something is written soon after it was spoiled': [
+  'a write soon after an outsider emptied the list': [
     () =>
       storyOfThree()
         .wait(60_000)
@@ -125,73 +128,73 @@ const stories: Stories = {
         .list(['a', 'b', 'c'])
         .wait(500),
   ],
-  'something is written while one is not ready': [
+  'a write while a master is unready': [
     () =>
       storyOfThree().turn('b', unready).wait(5_000).list(['a', 'c']).wait(60_000).request('a', 'PUT', SLICE).wait(500),
   ],
 
   // nobody-taken-for-a-foreign-writer
-  'a master takes another for a foreign writer': [
+  'a master reports another as a foreign writer': [
     () => storyOfThree().request('a', 'POST', EVENTS, { reason: 'ForeignOverwrite', note: 'ten times' }).wait(500),
     'nobody-taken-for-a-foreign-writer',
   ],
-  'a master tells something else': [
+  'a master records another Event': [
     () => storyOfThree().request('a', 'POST', EVENTS, { reason: 'LeaseTakenOver' }).wait(500),
   ],
 
   // service-stays
-  'the Service stays as it is': [
+  'the Service does not change': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, ports: [...service.ports] }, namespaces }),
   ],
-  'its ClusterIP changes': [
+  'the ClusterIP of the Service changes': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, clusterIP: '192.0.2.251' }, namespaces }),
     'service-stays',
   ],
-  'its NodePort changes': [
+  'the NodePort of the Service changes': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, ports: [{ ...https, nodePort: 30_444 }] }, namespaces }),
     'service-stays',
   ],
-  'its NodePort goes': [
+  'the NodePort of the Service is removed': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, ports: [{ ...https, nodePort: undefined }] }, namespaces }),
     'service-stays',
   ],
-  'it gets another port beside': [
+  'the Service gets an additional port': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, ports: [https, { ...https, name: 'x', port: 1, nodePort: 1 }] }, namespaces }),
   ],
-  'it goes': [
+  'the Service disappears': [
     () => storyOfThree().find({ service, namespaces }).find({ service: undefined, namespaces }),
     'service-stays',
   ],
-  'it is deleted and made again in one': [
+  'the Service is deleted and recreated between two observations': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: { ...service, uid: 'two' }, namespaces }),
     'service-stays',
   ],
-  'somebody deletes it, and it is made again': [
+  'an outsider deletes the Service, and it is recreated': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
         .find({ service: undefined, namespaces }, true)
         .find({ service: { ...service, uid: 'two', ports: [{ ...https, nodePort: 30_999 }] }, namespaces }),
   ],
-  'somebody takes its port away, and it gets another NodePort for it': [
+  'an outsider removes the port of the Service, and it is restored with another NodePort': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
@@ -201,7 +204,7 @@ const stories: Stories = {
         )
         .find({ service: { ...service, ports: [{ ...https, nodePort: 30_999 }] }, namespaces }),
   ],
-  'somebody spoils it, and its ClusterIP is another one': [
+  'an outsider changes the ClusterIP of the Service': [
     () =>
       storyOfThree()
         .find({ service, namespaces })
@@ -210,7 +213,7 @@ const stories: Stories = {
   ],
 
   // system-namespaces-exist
-  'a system namespace is missing for less than the recovery takes': [
+  'system namespaces are missing for less than the recovery time': [
     () =>
       storyOfThree()
         .find({ service, namespaces: ['default'] })
@@ -218,20 +221,20 @@ const stories: Stories = {
         .find({ service, namespaces })
         .wait(60_000),
   ],
-  'a system namespace is missing for longer': [
+  'a system namespace is missing for longer than the recovery time': [
     () =>
       storyOfThree()
         .find({ service, namespaces: namespaces.slice(1) })
         .wait(20_100),
     'system-namespaces-exist',
   ],
-  'a system namespace is missing while nobody could make it': [
+  'system namespaces are missing while no master is alive': [
     () => {
       const story = storyOfThree().turn('a', killed).turn('b', killed).turn('c', killed)
       return story.find({ service, namespaces: ['default'] }).wait(60_000)
     },
   ],
-  'another namespace goes': [
+  'another namespace is deleted': [
     () =>
       storyOfThree()
         .find({ service, namespaces: namespaces.slice(0, 4) })
@@ -246,7 +249,7 @@ const stories: Stories = {
         .wait(100),
     'no-member-fails',
   ],
-  'a start is given up because etcd is full': [
+  'a start fails because etcd is full': [
     () =>
       storyOfThree()
         .turn('b', { ...killed, failure: new Error('still refused after 60s: database space exceeded') })

@@ -24,7 +24,7 @@ class Noted {
   }
 }
 
-test('of a member that was always ready there is nothing to say', () => {
+test('a member that was always ready has no unready period and may not leave', () => {
   const { history } = new Noted().at(0).at(10_000)
   assert.equal(history.mayStillSeemUnready, false)
   assert.equal(history.mayLeave(10_000), false)
@@ -42,25 +42,25 @@ test('a master may leave when its server has not served for 2.9 s', () => {
   )
 })
 
-test('probes that failed before count too', () => {
+test('a master whose probes already failed may leave as soon as its server stops serving', () => {
   const { history } = new Noted().at(0).at(1_000, UNREADY, { isImpaired: true })
   assert.equal(history.mayLeave(1_000), true)
 })
 
-test('a server that answers is known to be ready again after 1.5 s', () => {
+test('1.5 s after an answering server serves again its master must know that', () => {
   const noted = new Noted().at(0, UNREADY).at(2_899)
   assert.equal(noted.mayStillSeemUnready(4_398), true)
   assert.equal(noted.mayStillSeemUnready(4_399), false)
   assert.equal(noted.history.mayLeave(60_000), false)
 })
 
-test('a master that may have said that its server is not ready needs 3.5 s to take that back', () => {
+test('a master that may have published that its server is unready needs 3.5 s to withdraw that', () => {
   const noted = new Noted().at(0, UNREADY).at(2_900)
   assert.equal(noted.mayStillSeemUnready(6_399), true)
   assert.equal(noted.mayStillSeemUnready(6_400), false)
 })
 
-test('after probes without an answer it takes 5 s, whatever was answered since', () => {
+test('after probes without an answer a master needs 5 s to see the server ready, whatever it answered since', () => {
   for (const untilMs of [1_000, 10_000]) {
     const noted = new Noted().at(0, SILENT).at(500, UNREADY).at(untilMs)
     assert.equal(noted.mayStillSeemUnready(untilMs + 4_999), true)
@@ -68,13 +68,13 @@ test('after probes without an answer it takes 5 s, whatever was answered since',
   }
 })
 
-test('slow messages come on top', () => {
+test('the delay of slow messages is added', () => {
   const noted = new Noted().at(0, UNREADY).at(1_000)
   assert.equal(noted.mayStillSeemUnready(3_699, {}, { lagMs: 1_200 }), true)
   assert.equal(noted.mayStillSeemUnready(3_700, {}, { lagMs: 1_200 }), false)
 })
 
-test('the time begins again whenever it does not serve, or its probes fail', () => {
+test('the time restarts whenever the server stops serving or its probes fail', () => {
   const relapsed = new Noted().at(0, UNREADY).at(1_000).at(2_000, UNREADY).at(2_500)
   assert.equal(relapsed.history.mayLeave(2_900), true, 'it has been unready from the beginning')
   assert.equal(relapsed.mayStillSeemUnready(3_999), true)
@@ -85,14 +85,14 @@ test('the time begins again whenever it does not serve, or its probes fail', () 
   assert.equal(impaired.mayStillSeemUnready(64_000), false)
 })
 
-test('the last period without service goes on until it serves', () => {
+test('an unserving period lasts until the server serves again', () => {
   const noted = new Noted().at(0).at(1_000, UNREADY).at(2_000, SILENT)
   assert.deepEqual(noted.history.unserving, { sinceMs: 1_000, untilMs: EVER })
   assert.deepEqual(noted.at(3_000).at(4_000).history.unserving, { sinceMs: 1_000, untilMs: 3_000 })
   assert.deepEqual(noted.at(5_000, UNREADY).history.unserving, { sinceMs: 5_000, untilMs: EVER })
 })
 
-test('a period without service is in place if the master was listed and went on', () => {
+test('an unserving period counts as in place only if the master was listed at its beginning and continues to run', () => {
   const period = { sinceMs: 1_000, untilMs: EVER }
   const inPlace = (...later: readonly Parameters<Noted['at']>[]) => {
     const noted = new Noted().at(1_000, UNREADY)
@@ -113,7 +113,7 @@ test('a period without service is in place if the master was listed and went on'
   assert.equal(new Noted().at(1_000, { ...UNREADY, running: false }).history.unservingInPlace, undefined)
 })
 
-test('a listed master whose server answers that it is not ready is cleanly unready, from then until it serves', () => {
+test('a listed master whose server answers unready is cleanly unready until the server serves again', () => {
   const noted = new Noted().at(0).at(1_000, UNREADY).at(2_000, UNREADY)
   assert.equal(noted.history.cleanlyUnreadySinceMs, 1_000)
   assert.deepEqual(noted.history.cleanlyUnready, { sinceMs: 1_000, untilMs: EVER })
@@ -123,7 +123,7 @@ test('a listed master whose server answers that it is not ready is cleanly unrea
   assert.deepEqual(noted.at(5_000, UNREADY).history.cleanlyUnready, { sinceMs: 5_000, untilMs: EVER })
 })
 
-test('it must be listed when it begins, and need not stay so', () => {
+test('a cleanly unready period begins only while the master is listed, and continues when it is not', () => {
   const late = new Noted().at(1_000, UNREADY, { isPlaced: false }).at(2_000, UNREADY)
   assert.equal(late.history.cleanlyUnreadySinceMs, 2_000)
   assert.equal(late.at(3_000, UNREADY, { isPlaced: false }).history.cleanlyUnreadySinceMs, 2_000)
@@ -134,17 +134,17 @@ const etcdFails: Partial<MemberState> = { serves: false, ready: true, etcdFails:
 
 const unclean: readonly (readonly [what: string, state: Partial<MemberState>, around?: Partial<Circumstances>])[] = [
   ['its server does not answer', { ...SILENT, ready: false }],
-  ['its server is ready, and only its datastore is away', { serves: false }],
+  ['its server is ready, and only its datastore is unavailable', { serves: false }],
   ['its probes fail', { ...UNREADY, impaired: 'rest' }],
   ['it does not run', { ...UNREADY, running: false }],
   ['it is cut off', { ...UNREADY, connected: false }],
   ['it is cut off, and its lease store fails too', { ...etcdFails, connected: false, renewing: false }],
-  ['it was started so', UNREADY, { startedUnready: true }],
-  ['it does not leave then', { ...UNREADY, leavesWhenUnready: false }],
+  ['it was unready from its start', UNREADY, { startedUnready: true }],
+  ['it does not leave when unready', { ...UNREADY, leavesWhenUnready: false }],
 ]
 
 for (const [what, state, around] of unclean) {
-  test(`a master is not cleanly unready if ${what}, and no longer if that comes later`, () => {
+  test(`a master is not, or no longer, cleanly unready if ${what}`, () => {
     assert.equal(new Noted().at(1_000, state, around).history.cleanlyUnreadySinceMs, undefined)
     const { history } = new Noted().at(1_000, UNREADY).at(2_000, state, around)
     assert.equal(history.cleanlyUnreadySinceMs, undefined)
@@ -152,7 +152,7 @@ for (const [what, state, around] of unclean) {
   })
 }
 
-test('a server whose own etcd is dead is cleanly unready too, if its master renews its lease elsewhere', () => {
+test("a master with a lease in another store is cleanly unready when its server's own etcd is dead", () => {
   assert.equal(new Noted().at(1_000, etcdFails).history.cleanlyUnreadySinceMs, 1_000)
   assert.equal(new Noted().at(1_000, { ...etcdFails, connected: false }).history.cleanlyUnreadySinceMs, 1_000)
 })

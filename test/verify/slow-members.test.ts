@@ -5,30 +5,30 @@ const { sidecarKilled, unready } = incidents
 const BACK = { connected: true, answering: true, serves: true, ready: true }
 
 const stories: Stories = {
-  'the lease of an address that two share ends, because one of them is too slow for it': [
+  'the lease of a shared address expires, because one of its masters is too slow to renew it': [
     () => sharedStory(500).list(['a']).list(['a', 'b']).wait(30_000),
   ],
-  'the lease of an address that two share ends, though the slow one is fast enough': [
+  'a shared address is removed although its slow master is fast enough to renew the lease': [
     () => sharedStory(100).list(['a']).list(['a', 'b']),
     'listed-master-stays',
     'live-master-listed',
     'no-address-goes-without-cause',
   ],
-  'a list that its writer read long ago leaves out who was not ready then': [
+  'a master with slow requests writes a list without a master that was unready when it read the leases': [
     () => backStory().list(['a', 'c'], { by: 'a' }).list(['a', 'b', 'c']).wait(10_000),
   ],
-  'a list that its writer read just now leaves out who was not ready before': [
+  'a master with fast requests writes a list without a master that is ready again': [
     () => backStory().list(['a', 'c'], { by: 'c' }).list(['a', 'b', 'c']),
     'no-address-goes-without-cause',
   ],
-  'a slow master whose sidecar was restarted goes before the others’ time, because its last renewal was late': [
+  'a restarted master with slow requests is removed early, because its last renewal was late': [
     () => restartedStory(100).list(['a', 'c']).list(['a', 'b', 'c']).wait(20_000),
   ],
-  'a master whose sidecar was restarted goes before its time': [
+  'a restarted master is removed too early': [
     () => restartedStory(0).list(['a', 'c']).list(['a', 'b', 'c']),
     'not-removed-by-others',
   ],
-  'one leaves to others who have been unready for longer, and are slow to say so': [
+  'an unready master leaves although the others have been unready for longer, but report it slowly': [
     () =>
       storyOfThree()
         .turn('a', { ...unready, delayMs: 100 })

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fnv128a } from '../../src/workloads/hash-order.ts'
 
-test('FNV-1a of 128 bits is that of its authors and of Go', () => {
+test('the 128-bit FNV-1a hash agrees with published values and with Go', () => {
   assert.equal(fnv128a(''), '6c62272e07bb014262b821756295c58d')
   assert.equal(fnv128a('a'), 'd228cb696f1a8caf78912b704e4a8964')
   const text =

@@ -62,7 +62,7 @@ function wholePod(index: number): Pod {
   )
 }
 
-test('of a Pod is kept what endpoints are made of', () => {
+test('a trimmed Pod has only the fields that endpoints depend on', () => {
   const pod = wholePod(7)
   const { name, namespace, uid, resourceVersion, labels } = pod.metadata ?? {}
   assert.deepEqual(asJson(trimPod(pod)), {
@@ -81,7 +81,7 @@ test('of a Pod is kept what endpoints are made of', () => {
   })
 })
 
-test('of a Pod that has it are also kept when it is deleted, and its hostname and subdomain', () => {
+test('a trimmed Pod retains deletionTimestamp, hostname and subdomain', () => {
   const pod: Pod = {
     metadata: { name: 'db-0', deletionTimestamp: '2026-01-01T00:00:00Z' },
     spec: { containers: [], hostname: 'db-0', subdomain: 'db' },
@@ -91,7 +91,7 @@ test('of a Pod that has it are also kept when it is deleted, and its hostname an
   assert.deepEqual([spec?.hostname, spec?.subdomain], ['db-0', 'db'])
 })
 
-test('named ports are kept in the order in which they are looked for, those of sidecars last and of no other initContainer', () => {
+test('a trimmed Pod resolves named ports in order: containers, then sidecars, but no other init containers', () => {
   const port = (name: string, containerPort: number, protocol = 'TCP') => ({ name, containerPort, protocol })
   const pod: Pod = {
     spec: {
@@ -117,7 +117,7 @@ test('named ports are kept in the order in which they are looked for, those of s
   ])
 })
 
-test('what has the same ports elsewhere is not taken for the same', () => {
+test('the same ports of containers and of init containers are not confused', () => {
   const ports = [{ name: 'web', containerPort: 80, protocol: 'TCP' }]
   const { spec } = trimPod({
     spec: {
@@ -133,7 +133,7 @@ test('what has the same ports elsewhere is not taken for the same', () => {
   )
 })
 
-test('all addresses are kept, in their order', () => {
+test('a trimmed Pod retains all addresses in order', () => {
   const status = { podIP: '192.0.2.1', podIPs: [{ ip: '192.0.2.1' }, { ip: '2001:db8::1' }] }
   assert.deepEqual(asJson(trimPod({ status })), {
     metadata: {},
@@ -142,7 +142,7 @@ test('all addresses are kept, in their order', () => {
   })
 })
 
-test('what is kept of what was kept is the same', () => {
+test('trimming a trimmed Pod changes nothing', () => {
   const pod = trimPod(wholePod(7))
   assert.deepEqual(trimPod(pod), pod)
   assert.deepEqual(asJson(trimPod({})), {
@@ -152,7 +152,7 @@ test('what is kept of what was kept is the same', () => {
   })
 })
 
-test('equal labels, ports, conditions and names of Nodes are shared', () => {
+test('trimmed Pods share equal labels, ports and conditions', () => {
   const [a, b] = [trimPod(wholePod(100)), trimPod(wholePod(101))]
   assert.notEqual(a.metadata?.name, b.metadata?.name)
   assert.equal(a.metadata?.labels, b.metadata?.labels)
@@ -163,7 +163,7 @@ test('equal labels, ports, conditions and names of Nodes are shared', () => {
   assert.deepEqual(trimPod({ ...other, metadata: { ...other.metadata, labels } }).metadata?.labels, labels)
 })
 
-test('a Pod takes less than 700 bytes', () => {
+test('a trimmed Pod takes less than 700 bytes', () => {
   const count = 10_000
   const kept: Pod[] = new Array(count)
   for (let index = 0; index < 1000; index++) kept[index] = trimPod(wholePod(index))
@@ -175,7 +175,7 @@ test('a Pod takes less than 700 bytes', () => {
   assert.ok(each < 700, `${each.toFixed(0)} bytes`)
 })
 
-test('of a Node are kept its zone, its roles, whether it is ready, and its CPU', () => {
+test('a trimmed Node retains its zone, role labels, Ready condition and CPU', () => {
   const node: Node = {
     metadata: {
       name: 'node-1',
@@ -210,7 +210,7 @@ test('of a Node are kept its zone, its roles, whether it is ready, and its CPU',
   assert.deepEqual(trimNode({ metadata: { name: 'bare' } }), { metadata: { name: 'bare' }, status: {} })
 })
 
-test('of a Service is kept what endpoints depend on', () => {
+test('a trimmed Service has only the fields that endpoints depend on', () => {
   const metadata = {
     name: 'web',
     namespace: 'ns',
@@ -255,12 +255,12 @@ test('of a Service is kept what endpoints depend on', () => {
   assert.deepEqual(trimService(service), { metadata: { ...metadata, annotations }, spec: { ...spec, ports: [port] } })
 })
 
-test('a selector that is empty and one that is absent stay what they are', () => {
+test('trimming preserves the difference between an empty and an absent selector', () => {
   const selectorOf = (spec: object): unknown => trimService({ metadata: { name: 'a' }, spec } as Service).spec?.selector
   assert.deepEqual([{ selector: {} }, {}, { selector: null }].map(selectorOf), [{}, undefined, undefined])
 })
 
-test('Endpoints and EndpointSlices are kept whole, but for who wrote which field', () => {
+test('trimmed Endpoints and EndpointSlices lose only managedFields', () => {
   const metadata = { name: 'web', resourceVersion: '7', annotations: { a: 'b' }, unknown: [1] }
   const endpoints = {
     apiVersion: 'v1',

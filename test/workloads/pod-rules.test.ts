@@ -17,7 +17,7 @@ import {
 
 const podWith = (...ips: readonly string[]): Pod => ({ status: { podIPs: ips.map((ip) => ({ ip })) } })
 
-test('a Pod is ready only by its condition Ready', () => {
+test('a Pod is ready only by its Ready condition', () => {
   const conditions = (...statuses: readonly string[]): Pod => ({
     status: { conditions: statuses.map((status, index) => ({ type: index === 0 ? 'Initialized' : 'Ready', status })) },
   })
@@ -28,19 +28,19 @@ test('a Pod is ready only by its condition Ready', () => {
   assert.equal(isPodReady(conditions('True', 'Unknown', 'True')), false)
 })
 
-test('an empty Pod is no endpoint; one with either form of address is', () => {
+test('a Pod without a status is no endpoint; one with podIP or podIPs is', () => {
   assert.equal(isEndpoint({}, true), false)
   assert.equal(isEndpoint({ status: { podIP: '192.0.2.1' } }, false), true)
   assert.equal(isEndpoint(podWith('192.0.2.1'), false), true)
 })
 
-test('a time of deletion that is null is none', () => {
+test('a deletionTimestamp of null counts as absent', () => {
   const pod = { metadata: { deletionTimestamp: null }, ...podWith('192.0.2.1') } as unknown as Pod
   assert.equal(isBeingDeleted(pod), false)
   assert.equal(isEndpoint(pod, false), true)
 })
 
-test('a Pod bears its hostname at the Service that its subdomain names, and without one at none', () => {
+test('a Pod has its hostname only for the Service that its subdomain names', () => {
   const service: Service = { metadata: { namespace: 'ns', name: 'db' } }
   const pod = (subdomain?: string): Pod => ({
     metadata: { namespace: 'ns' },
@@ -50,7 +50,7 @@ test('a Pod bears its hostname at the Service that its subdomain names, and with
   assert.equal(hasHostname(pod(), service), false)
 })
 
-test('the ports of many names are found as each alone', () => {
+test('findPorts finds the same port numbers as findPort for each port alone', () => {
   const name = fc.constantFrom('a', 'b', 'c')
   const protocol = fc.constantFrom('TCP', 'UDP')
   const containerPorts = fc.array(fc.record({ name, protocol, containerPort: fc.integer({ min: 1, max: 9 }) }))
@@ -70,7 +70,7 @@ test('the ports of many names are found as each alone', () => {
   )
 })
 
-test('a port without a target is port 0, as upstream reads it, and a name is never taken for a number', () => {
+test('a port without a targetPort is port 0, as upstream reads it, and a name is never taken for a number', () => {
   const pod: Pod = {
     spec: { containers: [{ name: 'a', ports: [{ name: '80', containerPort: 8080, protocol: 'TCP' }] }] },
   }
@@ -80,13 +80,13 @@ test('a port without a target is port 0, as upstream reads it, and a name is nev
   assert.equal(findPort({}, { port: 80, protocol: 'TCP', targetPort: '80' }), undefined)
 })
 
-test('addresses come by family, in the order of the Pod and in the form in which Go writes them', () => {
+test('podAddresses returns the addresses of one family in the order of the Pod, in Go’s format', () => {
   const pod = podWith('2001:DB8::0001', '192.000.002.01', '::ffff:198.51.100.1', '2001:db8:0:0:1::', '192.0.2.2')
   assert.deepEqual(podAddresses(pod, 'IPv4'), ['192.0.2.1', '198.51.100.1', '192.0.2.2'])
   assert.deepEqual(podAddresses(pod, 'IPv6'), ['2001:db8::1', '2001:db8:0:0:1::'])
 })
 
-test('what is no address is left out', () => {
+test('podAddresses leaves out invalid addresses', () => {
   const pod = {
     status: { podIPs: [{ ip: '' }, { ip: '192.0.2' }, {}, { ip: 'fe80::1%eth0' }, { ip: '192.0.2.1' }] },
   } as Pod
@@ -95,14 +95,14 @@ test('what is no address is left out', () => {
   assert.deepEqual(podAddresses({ status: { podIP: '192.0.2.1' } }, 'IPv4'), [])
 })
 
-test('an endpoint may be another one when its addresses change places, and always while the Pod is being deleted', () => {
+test('an endpoint counts as changed when its addresses swap, and always while the Pod is terminating', () => {
   assert.equal(isEndpointChange(podWith('192.0.2.1', '2001:db8::1'), podWith('192.0.2.1', '2001:db8::1')), false)
   assert.equal(isEndpointChange(podWith('192.0.2.1', '2001:db8::1'), podWith('2001:db8::1', '192.0.2.1')), true)
   const leaving: Pod = { metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } }
   assert.equal(isEndpointChange(leaving, leaving), true)
 })
 
-test('an unready Pod that ends is no endpoint any more', () => {
+test('an unready Pod that ends is no longer an endpoint', () => {
   const running: Pod = { status: { phase: 'Running', podIP: '192.0.2.1', podIPs: [{ ip: '192.0.2.1' }] } }
   for (const phase of ['Failed', 'Succeeded']) {
     const ended: Pod = { status: { ...running.status, phase } }
@@ -112,7 +112,7 @@ test('an unready Pod that ends is no endpoint any more', () => {
   }
 })
 
-test('a headless Service has no ClusterIP, nor has one without an address', () => {
+test('a Service with None, an empty or no clusterIP has no ClusterIP', () => {
   const answers = [undefined, '', 'None', '192.0.2.1'].map((clusterIP) =>
     hasClusterIp(clusterIP === undefined ? {} : { spec: { clusterIP } }),
   )
@@ -130,7 +130,7 @@ const pod = (name: string, lastTransitionTime?: string | null): Pod =>
 
 const at = (second: number): string => `2026-01-01T00:00:${String(second).padStart(2, '0')}Z`
 
-test('a Pod whose condition has no time, or Go’s zero time, is none that changed', () => {
+test('a Pod whose condition has no time, or Go’s zero time, does not count as changed', () => {
   const times = new TriggerTimes()
   assert.equal(times.compute(service(at(1)), []), at(1))
   const pods = [
@@ -144,26 +144,26 @@ test('a Pod whose condition has no time, or Go’s zero time, is none that chang
   assert.equal(times.compute(service(at(1)), [...pods, pod('f', at(5))]), at(5))
 })
 
-test('a Service of which no time is known has none, until a Pod changes', () => {
+test('a Service without a creation time has no trigger time until a Pod changes', () => {
   const times = new TriggerTimes()
   assert.equal(times.compute(service(), [pod('a', at(1))]), undefined)
   assert.equal(times.compute(service(), [pod('a', at(2))]), at(2))
 })
 
-test('a Pod whose time goes back has not changed, and that time is what the next is compared with', () => {
+test('a Pod whose time goes back has not changed, and later times are compared with that time', () => {
   const times = new TriggerTimes()
   times.compute(service(at(1)), [pod('a', at(9))])
   assert.equal(times.compute(service(at(1)), [pod('a', at(3))]), undefined)
   assert.equal(times.compute(service(at(1)), [pod('a', at(4))]), at(4))
 })
 
-test('a Service that was made anew while nobody looked counts as changed when it was made', () => {
+test('a Service that was recreated unobserved counts as changed at its creation', () => {
   const times = new TriggerTimes()
   times.compute(service(at(1)), [])
   assert.equal(times.compute(service(at(7)), [pod('a', at(8))]), at(7))
 })
 
-test('times of other programs are compared as times and written as Go writes them', () => {
+test('times in other formats are compared as times and returned in Go’s format', () => {
   const times = new TriggerTimes()
   assert.equal(times.compute(service('2026-01-01T01:00:01.250+01:00'), []), '2026-01-01T00:00:01.25Z')
   assert.equal(times.compute(service(at(1)), [pod('a', at(2)), pod('b', '2026-01-01T00:00:02.000Z')]), at(2))
@@ -188,7 +188,7 @@ class Naive {
   }
 }
 
-test('in every history the times are those of a tracker that keeps all anew', () => {
+test('in every history the trigger times equal those of a tracker that stores all times anew', () => {
   const second = fc.integer({ min: 0, max: 9 })
   const call = fc.record({
     created: second,

@@ -78,7 +78,7 @@ function namesOf(all: readonly { readonly name: string }[]): string {
     .join(' ')
 }
 
-test('a selector matches what has all of its labels, whatever others it has, and nothing else', () => {
+test('a selector matches only objects with all of its labels, whatever other labels they have', () => {
   const indexed = new Indexed().select({ s: { app: 'web', tier: 'front' } })
   indexed.add({
     all: { app: 'web', tier: 'front' },
@@ -96,7 +96,7 @@ test('a selector matches what has all of its labels, whatever others it has, and
   }
 })
 
-test('objects are found that were there before the selector, and those that come after it', () => {
+test('a selector matches objects that were added before or after it', () => {
   const indexed = new Indexed().add({ a: { app: 'web' }, b: { tier: 'x', app: 'web' }, c: { app: 'db' } })
   indexed.select({ web: { app: 'web' }, db: { app: 'db' } }).add({ d: { tier: 'x', app: 'web' }, e: { app: 'db' } })
   assert.equal(indexed.matching('web'), 'a b d')
@@ -106,7 +106,7 @@ test('objects are found that were there before the selector, and those that come
   assert.equal(indexed.matching('cache'), 'f')
 })
 
-test('an object is found by each of its labels, as long as it is there', () => {
+test('an object is found by each of its labels until it is deleted', () => {
   const indexed = new Indexed().select({ app: { app: 'web' }, tier: { tier: 'front' } })
   indexed.add({ a: { zone: 'z', app: 'web', tier: 'front' }, b: { app: 'web', tier: 'front' } })
   assert.equal(indexed.selecting({ app: 'web', tier: 'front' }), 'app tier')
@@ -118,7 +118,7 @@ test('an object is found by each of its labels, as long as it is there', () => {
   assert.equal(indexed.add({ c: { app: 'web' } }).matching('app'), 'c')
 })
 
-test('an object without a labelled place is deleted without a trace', () => {
+test('an object without an indexed label is deleted without a trace', () => {
   const indexed = new Indexed()
     .add({ a: { app: 'web' }, b: undefined })
     .delete('a', 'b')
@@ -137,7 +137,7 @@ test('an empty selector matches everything, with labels or without, until it is 
   assert.equal(indexed.matching('every'), 'a b c')
 })
 
-test('a deleted selector is not found, matches nothing, and takes no other with it', () => {
+test('a deleted selector is not found and matches nothing, and other selectors stay', () => {
   const indexed = new Indexed().add({ a: { app: 'web' } })
   indexed.select({ one: { app: 'web' }, two: { app: 'web' }, three: { app: 'db' } })
   assert.equal(indexed.index.size, 3)
@@ -165,7 +165,7 @@ test('a selector that was never added matches nothing', () => {
   assert.equal(indexed.index.size, 1)
 })
 
-test('two selectors of the same labels are two', () => {
+test('two selectors with the same labels are both found', () => {
   const indexed = new Indexed().select({ one: { app: 'web' }, two: { app: 'web' } }).add({ a: { app: 'web' } })
   assert.equal(indexed.selecting({ app: 'web' }), 'one two')
   assert.deepEqual([indexed.matching('one'), indexed.matching('two')], ['a', 'a'])
@@ -182,7 +182,7 @@ test('only a selector with a new key searches through all objects', () => {
   assert.equal(indexed.searches, 2)
 })
 
-test('a selector goes under the label that the fewest other selectors have', () => {
+test('a selector is indexed by the label that the fewest other selectors have', () => {
   const asked: string[] = []
   const spied = (selector: Labels): Labels =>
     new Proxy(selector, {
@@ -205,7 +205,7 @@ test('a selector goes under the label that the fewest other selectors have', () 
   }
 })
 
-test('a selector matches labels that have all of its own', () => {
+test('matches() requires all labels of the selector', () => {
   assert.ok(matches({}, undefined))
   assert.ok(matches({}, { a: '1' }))
   assert.ok(matches({ a: '1', b: '2' }, { b: '2', c: '3', a: '1' }))
@@ -215,7 +215,7 @@ test('a selector matches labels that have all of its own', () => {
   assert.ok(!matches({ a: '2', b: '2' }, { a: '1', b: '2' }))
 })
 
-test('labels are the same in any order, and none are the same as absent ones', () => {
+test('sameLabels ignores the order, and treats empty labels as absent ones', () => {
   const labels = { a: '1', b: '2' }
   assert.ok(sameLabels(labels, labels))
   assert.ok(sameLabels(labels, { b: '2', a: '1' }))

@@ -111,7 +111,7 @@ function endpointOf({ metadata, status }: Pod): string {
   return JSON.stringify([metadata?.deletionTimestamp, status?.conditions?.[0]?.status, status?.phase, status?.podIPs])
 }
 
-test('whatever becomes of Pods and Services, members and what is told are those of trying each', async (t) => {
+test('for any changes of Pods and Services the members and reports equal those of a naive comparison of all pairs', async (t) => {
   let told = 0
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40, size: 'max' }), async (steps) => {

@@ -26,7 +26,7 @@ async function setUp(t: TestContext) {
   }
 }
 
-test('a Service has the Pods of its namespace that bear all labels of its selector, whichever came first', async (t) => {
+test('a Service has the Pods of its namespace with all labels of its selector, whichever came first', async (t) => {
   const { pods, services, membersOf } = await setUp(t)
   await pods.put(pod('a', { app: 'web', tier: 'front' }))
   await services.put(service('web', { app: 'web', tier: 'front' }))
@@ -36,7 +36,7 @@ test('a Service has the Pods of its namespace that bear all labels of its select
   assert.deepEqual(membersOf('web'), ['a', 'b'])
 })
 
-test('a Service without a selector has no Pods, nor has one of type ExternalName; an empty selector has all', async (t) => {
+test('a Service without a selector or of type ExternalName has no Pods; one with an empty selector has all', async (t) => {
   const { pods, services, membersOf, told } = await setUp(t)
   await services.put(service('none'))
   await services.put(service('external', { app: 'web' }, 'ExternalName'))
@@ -49,7 +49,7 @@ test('a Service without a selector has no Pods, nor has one of type ExternalName
   assert.deepEqual(told(), ['ns/all', 'ns/all'])
 })
 
-test('a selector that changes, comes or goes is followed, and of that nothing is told', async (t) => {
+test('members follow a selector that changes, appears or disappears, and subscribers receive nothing', async (t) => {
   const { pods, services, membersOf, told } = await setUp(t)
   await pods.put(pod('a', { app: 'a' }))
   await pods.put(pod('b', { app: 'b' }))
@@ -67,7 +67,7 @@ test('a selector that changes, comes or goes is followed, and of that nothing is
   assert.deepEqual(told(), [])
 })
 
-test('a Pod that comes or goes is told to the Services that select it', async (t) => {
+test('an added or deleted Pod is reported for the Services that select it', async (t) => {
   const { pods, services, told, membersOf } = await setUp(t)
   await services.put(service('a', { app: 'a' }))
   await services.put(service('also-a', { app: 'a' }))
@@ -79,7 +79,7 @@ test('a Pod that comes or goes is told to the Services that select it', async (t
   assert.deepEqual(membersOf('a'), [])
 })
 
-test('of a change that no endpoint shows nothing is told, but the Service has the Pod as it is now', async (t) => {
+test('a change that affects no endpoint is not reported, but the Service has the new Pod', async (t) => {
   const { pods, services, members, told } = await setUp(t)
   await services.put(service('web', { app: 'web' }))
   await pods.put(pod('a', { app: 'web' }))
@@ -89,7 +89,7 @@ test('of a change that no endpoint shows nothing is told, but the Service has th
   assert.equal(members.podsOf(service('web'))[0]?.spec?.nodeName, 'node-1')
 })
 
-test('labels that change are told to the Services that the Pod leaves or joins; with its endpoint, also to those that keep it', async (t) => {
+test('a label change is reported for the Services that the Pod leaves or joins; with an endpoint change also for the others', async (t) => {
   const { pods, services, told } = await setUp(t)
   for (const app of ['old', 'new']) await services.put(service(app, { app }))
   await services.put(service('both', { tier: 'front' }))
@@ -101,7 +101,7 @@ test('labels that change are told to the Services that the Pod leaves or joins; 
   assert.deepEqual(told(), ['ns/both', 'ns/new', 'ns/old'])
 })
 
-test('a Pod that is being deleted is told of at each change: it may have ended', async (t) => {
+test('every change of a terminating Pod is reported', async (t) => {
   const { pods, services, told } = await setUp(t)
   await services.put(service('web', { app: 'web' }))
   const leaving = (phase: string): Pod => ({
@@ -113,7 +113,7 @@ test('a Pod that is being deleted is told of at each change: it may have ended',
   assert.deepEqual(told(), ['ns/web', 'ns/web', 'ns/web', 'ns/web'])
 })
 
-test('who has left is told nothing more', async (t) => {
+test('a subscriber receives nothing after it has unsubscribed', async (t) => {
   const { pods, services, members, told } = await setUp(t)
   await services.put(service('web', { app: 'web' }))
   const heard: string[] = []

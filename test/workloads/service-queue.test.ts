@@ -30,7 +30,7 @@ function setUp(t: TestContext, sync: Sync, options: { readonly workers?: number;
 
 const slow: RetryRate = { firstMs: 1000 }
 
-test('a Service is never synced twice at once, however often it is asked for', async (t) => {
+test('a Service is never synced twice at once, however often it is added', async (t) => {
   let under = 0
   let most = 0
   const { time, clock, queue, syncs } = setUp(t, async (_, signal) => {
@@ -54,7 +54,7 @@ test('as many Services are synced at once as there are workers', async (t) => {
   assert.deepEqual(syncs, ['0 ns/a', '0 ns/b', '10 ns/c'])
 })
 
-test('a sync that was asked for later comes later, once', async (t) => {
+test('a Service that is added twice with a delay is synced once, after the shorter delay', async (t) => {
   const { time, queue, syncs } = setUp(t, async () => {})
   queue.add('ns/web', 500)
   queue.add('ns/web', 700)
@@ -62,7 +62,7 @@ test('a sync that was asked for later comes later, once', async (t) => {
   assert.deepEqual(syncs, ['500 ns/web'])
 })
 
-test('a Service that fails is tried again, at the given rate, until it succeeds, and begins anew then', async (t) => {
+test('a failing Service is retried at the given rate until it succeeds, and the rate starts over afterwards', async (t) => {
   let failures = 3
   const { time, queue, syncs } = setUp(
     t,
@@ -80,7 +80,7 @@ test('a Service that fails is tried again, at the given rate, until it succeeds,
   assert.deepEqual(syncs.slice(4), ['10000 ns/web', '11000 ns/web'])
 })
 
-test('a Service that is refused after many failures of the server is reported as any other: a warning, then an error', async (t) => {
+test('a Service refused after many server failures is logged as any other: a warning, then an error', async (t) => {
   let code: 'Unreachable' | 'Forbidden' = 'Unreachable'
   const { time, queue, lines } = setUp(t, () => Promise.reject(new KubeError(code, 'failed')), {
     retry: { maxMs: 1_000 },
@@ -99,7 +99,7 @@ test('a Service that is refused after many failures of the server is reported as
   )
 })
 
-test('a Service is never given up', async (t) => {
+test('a failing Service is retried forever', async (t) => {
   const { time, queue, syncs, lines } = setUp(t, () => Promise.reject(new Error('refused')), { retry: { maxMs: 1000 } })
   queue.add('ns/web')
   await time.advance(60_000)
@@ -108,7 +108,7 @@ test('a Service is never given up', async (t) => {
   assert.deepEqual(told, ['warn 0', 'error 15'])
 })
 
-test('a sync that found the copy stale is due as soon as the copy has caught up', async (t) => {
+test('a sync that found a stale copy is due as soon as the copy has caught up', async (t) => {
   let stale = true
   const { time, queue, syncs, lines } = setUp(
     t,
@@ -128,7 +128,7 @@ test('a sync that found the copy stale is due as soon as the copy has caught up'
   assert.deepEqual(lines, [])
 })
 
-test('a copy that is still stale when it has changed is tried again by the rate, or at the next change', async (t) => {
+test('if the copy is still stale after a change, the sync is retried at the next change', async (t) => {
   let stale = true
   const { time, queue, syncs } = setUp(
     t,
@@ -147,7 +147,7 @@ test('a copy that is still stale when it has changed is tried again by the rate,
   assert.deepEqual(syncs, ['0 ns/web', '10 ns/web', '20 ns/web'])
 })
 
-test('a copy that catches up while a sync that has read it is under way is not waited for', async (t) => {
+test('a sync is due at once if its copy caught up while it was running', async (t) => {
   let stale = true
   const { time, queue, syncs } = setUp(
     t,
@@ -164,7 +164,7 @@ test('a copy that catches up while a sync that has read it is under way is not w
   assert.deepEqual(syncs, ['0 ns/web', '0 ns/web'])
 })
 
-test('a change of the copy hastens nothing that failed for another reason, and nothing that did not fail', async (t) => {
+test('a change of the copy expedites only syncs that failed because of a stale copy', async (t) => {
   let failing = true
   const { time, queue, syncs } = setUp(
     t,
@@ -186,7 +186,7 @@ test('a change of the copy hastens nothing that failed for another reason, and n
   assert.deepEqual(syncs.slice(2), ['10510 ns/web'])
 })
 
-test('once a Service has been synced its copy is no longer waited for', async (t) => {
+test('after a successful sync a change of the copy no longer expedites the Service', async (t) => {
   let stale = true
   const { time, queue, syncs } = setUp(
     t,
@@ -205,7 +205,7 @@ test('once a Service has been synced its copy is no longer waited for', async (t
   assert.deepEqual(syncs, ['0 ns/web', '1000 ns/web', '2510 ns/web'])
 })
 
-test('all that failed can be hastened, and what only waits is not', async (t) => {
+test('expedite() runs all failed syncs at once, but no delayed one', async (t) => {
   let failing = true
   const { time, queue, syncs } = setUp(
     t,
@@ -225,7 +225,7 @@ test('all that failed can be hastened, and what only waits is not', async (t) =>
   assert.deepEqual(syncs, ['4000 ns/a', '4000 ns/b', '5000 ns/c'])
 })
 
-test('the first failure of a Service is a warning, unless the server could not be reached or another wrote first', async (t) => {
+test('the first failure of a Service is a warning, except for an unreachable server or a conflict', async (t) => {
   const errors: Readonly<Record<string, Error>> = {
     'ns/a': new Error('strange'),
     'ns/b': new KubeError('Unreachable', 'connection refused'),
@@ -269,7 +269,7 @@ test('a refusal after an outage is a warning too, once until a sync succeeds', a
   )
 })
 
-test('it ends when the signal is aborted, after the sync under way', async (t) => {
+test('the queue ends when its signal is aborted, after the running sync', async (t) => {
   const { time, clock, queue, controller, running, syncs } = setUp(
     t,
     () => sleep(clock, 100, new AbortController().signal),
@@ -292,7 +292,7 @@ test('it ends when the signal is aborted, after the sync under way', async (t) =
   assert.deepEqual(syncs, ['0 ns/a'])
 })
 
-test('when one Service is refused no longer the others are tried at once, and not again for a while', async (t) => {
+test('when one refused Service succeeds, the others are retried at once, and not again for a while', async (t) => {
   let refused = true
   const refusal = new KubeError('ServerError', 'a webhook fails')
   const { time, queue, syncs } = setUp(
@@ -321,7 +321,7 @@ test('when one Service is refused no longer the others are tried at once, and no
   assert.deepEqual(syncs, ['64500 ns/late'])
 })
 
-test('a recovery soon after the others were tried has them tried again when ten seconds have passed', async (t) => {
+test('a recovery soon after a retry of the others has them retried when ten seconds have passed', async (t) => {
   const failing = new Set(['ns/a', 'ns/b'])
   const { time, queue, syncs } = setUp(
     t,
@@ -350,7 +350,7 @@ test('a recovery soon after the others were tried has them tried again when ten 
   )
 })
 
-test('Services that wait for their copies do not use up the retries of those that fail', async (t) => {
+test('Services that wait for their copies do not use up the retries of failing Services', async (t) => {
   const { time, queue, syncs } = setUp(t, async (key) => {
     if (key === 'ns/bad') throw new KubeError('ServerError', 'refused')
     throw new StaleCacheError('old')
@@ -370,7 +370,7 @@ test('Services that wait for their copies do not use up the retries of those tha
   )
 })
 
-test('however often the refused Services were hastened, another one that fails once is tried again soon', async (t) => {
+test('however often refused Services are expedited, another Service that fails once is retried soon', async (t) => {
   let failures = 1
   const { time, queue, syncs } = setUp(t, async (key) => {
     if (key !== 'ns/good' || failures-- > 0) throw new KubeError('ServerError', 'refused')
@@ -387,7 +387,7 @@ test('however often the refused Services were hastened, another one that fails o
   assert.equal(syncs.filter((sync) => sync.endsWith('ns/good')).length, 2)
 })
 
-test('however often a refused Service changes, another one that fails once is tried again soon', async (t) => {
+test('however often a refused Service changes, another Service that fails once is retried soon', async (t) => {
   let failures = 1
   const { time, queue, syncs } = setUp(t, async (key) => {
     if (key !== 'ns/good' || failures-- > 0) throw new KubeError('ServerError', 'refused')
@@ -402,7 +402,7 @@ test('however often a refused Service changes, another one that fails once is tr
   assert.equal(syncs.filter((sync) => sync.endsWith('ns/good')).length, 2)
 })
 
-test('the first write waits for nothing, the next until the pause after it is over', () => {
+test('the first write does not wait, the next waits until the pause is over', () => {
   const pacing = new WritePacing((size) => size * 50)
   assert.equal(pacing.delayMs('default/web', 1_000), 0)
   pacing.written('default/web', 1_000, 2)
@@ -413,7 +413,7 @@ test('the first write waits for nothing, the next until the pause after it is ov
   assert.equal(pacing.delayMs('default/api', 1_000), 0)
 })
 
-test('what writes nothing is followed by no pause, and a Service that goes leaves none', () => {
+test('an empty write causes no pause, and a deleted Service leaves none', () => {
   const pacing = new WritePacing((size) => size * 50)
   pacing.written('default/web', 1_000, 0)
   assert.equal(pacing.delayMs('default/web', 1_000), 0)

@@ -60,7 +60,7 @@ test('many ports of many addresses are packed once, and too many pairs are refus
   assert.throws(() => packedSubsets(subsets), /^Error: Endpoints with more than 1000000 pairs of ports and addresses$/)
 })
 
-test('addresses are one where address and uid of the target are, and the first says what it is like', () => {
+test('addresses with the same IP and target uid are merged, and the first one is retained', () => {
   const to = (uid: string | undefined, name: string) => ({
     ip: 'a',
     targetRef: { name, ...(uid === undefined ? {} : { uid }) },

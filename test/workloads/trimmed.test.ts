@@ -7,7 +7,7 @@ import { identityOfIpAddress, trimIpAddress } from '../../src/repair/ip-address/
 import { trimService as trimServiceForRepair } from '../../src/repair/service-claims.ts'
 import { trimNode, trimPod, trimService } from '../../src/workloads/trimmed.ts'
 
-test('labels that Go wrote as null are none, and are not taken for empty ones', () => {
+test('labels that are null become absent, and not empty', () => {
   const labels = (given: unknown): unknown =>
     trimPod({ metadata: { name: 'a', labels: given } } as Pod).metadata?.labels
   assert.equal(labels(null), undefined)
@@ -67,7 +67,7 @@ for (const [message, trim, user] of [
   ['networking/v1.IPAddress', trimIpAddress, 'the repairs'],
   ['networking/v1.IPAddress', identityOfIpAddress, 'the controllers'],
 ] as const) {
-  test(`of a ${message} the fields are read from protobuf that the copy of ${user} needs`, () => {
+  test(`the protobuf fields read of ${message} are exactly those that the copy of ${user} needs`, () => {
     const { fields } = trim.protobuf
     const trimmed = (object: unknown): object => trim(structuredClone(object) as never)
     const whole = fullObject(message)

@@ -42,7 +42,7 @@ async function defined(...versions: readonly object[]): Promise<Embedded> {
   return embedded
 }
 
-test('a defined kind is served at once, and no longer when its definition is gone, with its objects', async () => {
+test('a CustomResourceDefinition is served at once; deleting it ends that and deletes its objects', async () => {
   const embedded = await Embedded.started()
   assert.equal((await embedded.send('GET', widgets)).status, 404)
   await embedded.send('POST', definitions, definition())
@@ -55,7 +55,7 @@ test('a defined kind is served at once, and no longer when its definition is gon
   assert.deepEqual((await embedded.send('GET', widgets)).body.items, [])
 })
 
-test('unknown fields go, and defaults come, also of an update', async () => {
+test('a custom resource loses unknown fields and receives defaults, also on update', async () => {
   const item = { type: 'object', properties: { count: { type: 'integer', default: 1 } } }
   const embedded = await defined(
     version({
@@ -88,7 +88,7 @@ test('unknown fields go, and defaults come, also of an update', async () => {
   assert.equal(patched.metadata.generation, 2)
 })
 
-test('an object of one version is served as the others, and stored once', async () => {
+test('a custom resource is served in each version and stored once', async () => {
   const embedded = await defined(
     version({ name: 'v1beta1', storage: false }),
     version(),
@@ -109,7 +109,7 @@ test('an object of one version is served as the others, and stored once', async 
   assert.equal((await embedded.send('GET', `${older}/one`)).status, 404)
 })
 
-test('columns, short names and selectable fields are those of the definition', async () => {
+test('Table columns and selectable fields follow the CustomResourceDefinition', async () => {
   const more = {
     additionalPrinterColumns: [
       { name: 'Size', type: 'integer', jsonPath: '.spec.size' },
@@ -138,7 +138,7 @@ test('columns, short names and selectable fields are those of the definition', a
   assert.equal(await selected('spec.color!=red'), 1)
 })
 
-test('a status is written at its subresource alone, if there is one', async () => {
+test('with a status subresource only it can write the status; without one its path returns 404', async () => {
   const embedded = await defined(version({ more: { subresources: { status: {} } } }))
   const { body: created } = await embedded.send('POST', widgets, {
     ...typed,
@@ -155,7 +155,7 @@ for (const [type, code] of [
   ['map', 500],
   ['atomic', 201],
 ] as const) {
-  test(`the keys of a list that is ${type} answer applied items without them with ${code}`, async () => {
+  test(`applying items without keys to a list of type ${type} returns ${code}`, async () => {
     const list = { type: 'array', 'x-kubernetes-list-type': type, 'x-kubernetes-list-map-keys': ['name'] }
     const embedded = await defined(version({ spec: { parts: { ...list, items: { type: 'object' } } } }))
     const parts = [{ count: 1 }, { count: 1 }]
@@ -168,7 +168,7 @@ for (const [type, code] of [
   })
 }
 
-test('the second definition of a kind is served when the first is gone, and not before', async () => {
+test('of two CustomResourceDefinitions with one kind, the second is served only after the first is deleted', async () => {
   const embedded = await defined(version())
   const other = definition([version()], { names: { plural: 'gadgets', kind: 'Widget' } })
   await embedded.send('POST', definitions, { ...other, metadata: { name: 'gadgets.example.com' } })
@@ -191,7 +191,7 @@ test('the second definition of a kind is served when the first is gone, and not 
   await watch.return?.()
 })
 
-test('a definition in the place of a kind of the server goes without the objects of that kind', async () => {
+test('deleting a CustomResourceDefinition that shadows a built-in kind preserves the built-in objects', async () => {
   const embedded = await Embedded.started()
   const names = { plural: 'leases', kind: 'Lease' }
   const mine = definition([version()], { group: 'coordination.k8s.io', names })
@@ -203,7 +203,7 @@ test('a definition in the place of a kind of the server goes without the objects
   assert.equal((await embedded.send('GET', `${path}/a`)).status, 200)
 })
 
-test('the replicas of an object are read and written as a Scale', async () => {
+test('the scale subresource reads and writes the replicas of a custom resource', async () => {
   const scale = {
     specReplicasPath: '.spec.replicas',
     statusReplicasPath: '.status.seen.replicas',
@@ -241,7 +241,7 @@ test('the replicas of an object are read and written as a Scale', async () => {
   })
 })
 
-test('a Scale that is put names its object, and no other uid', async () => {
+test('a PUT of a Scale requires the name of the object and no other uid', async () => {
   const scale = { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' }
   const spec = { replicas: { type: 'integer' } }
   const embedded = await defined(version({ spec, more: { subresources: { scale } } }))
@@ -256,7 +256,7 @@ test('a Scale that is put names its object, and no other uid', async () => {
   assert.equal(await put({ name: 'one' }), '200 2')
 })
 
-test('a Scale of what has no replicas, or none that are a number, is refused', async () => {
+test('a Scale with missing, mistyped or too many replicas is refused', async () => {
   const scale = { specReplicasPath: '.spec.inner.replicas', statusReplicasPath: '.status.replicas' }
   const inner = { 'x-kubernetes-preserve-unknown-fields': true }
   const embedded = await defined(version({ spec: { inner }, more: { subresources: { scale } } }))
@@ -280,7 +280,7 @@ test('a Scale of what has no replicas, or none that are a number, is refused', a
   assert.equal(body.spec.replicas, 2)
 })
 
-test('the objects of a namespace that is deleted go with it', async () => {
+test('deleting a Namespace deletes its custom resources', async () => {
   const embedded = await defined(version())
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'blue' } })
   const path = widgets.replace('default', 'blue')
@@ -291,7 +291,7 @@ test('the objects of a namespace that is deleted go with it', async () => {
   assert.equal((await embedded.send('GET', '/api/v1/namespaces/blue')).status, 404)
 })
 
-test('a definition cannot take the place of a kind that the server has itself', async () => {
+test('a CustomResourceDefinition does not replace a built-in kind', async () => {
   const embedded = await Embedded.started()
   const names = { plural: 'leases', kind: 'Lease' }
   const mine = definition([version()], { group: 'coordination.k8s.io', names })
@@ -308,7 +308,7 @@ for (const [what, versions] of [
   ],
   ['lists with keys that are none', [version({ spec: { a: { type: 'array', 'x-kubernetes-list-map-keys': 5 } } })]],
 ] as const) {
-  test(`${what}: taken, and says nothing`, async () => {
+  test(`a CustomResourceDefinition with ${what} is accepted, and its objects can be created and listed`, async () => {
     const embedded = await defined(...versions)
     const spec = { a: [{ b: 1 }] }
     assert.equal((await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' }, spec })).status, 201)
@@ -316,7 +316,7 @@ for (const [what, versions] of [
   })
 }
 
-test('definitions that are given at the start are served, and what is not enforced of them is said', async (t) => {
+test('CustomResourceDefinitions given at the start are served, and the log names what is not enforced', async (t) => {
   const logger = memoryLogger()
   const objects = [
     { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'default' } },
@@ -327,7 +327,7 @@ test('definitions that are given at the start are served, and what is not enforc
   assert.equal(logger.lines.filter(({ message }) => /CEL rules .* not enforced/.test(message)).length, 1)
 })
 
-test('a definition whose names are none is refused, and one that could not be served', async () => {
+test('a CustomResourceDefinition with invalid names, paths or types is refused', async () => {
   const embedded = await Embedded.started()
   const wrong: readonly (readonly [object, RegExp])[] = [
     [definition([version({ name: 'v%zz' })]), /spec.versions\[0\].name: Invalid value/],
@@ -363,7 +363,7 @@ test('a definition whose names are none is refused, and one that could not be se
   assert.equal((await embedded.send('GET', '/openapi/v3')).status, 200)
 })
 
-test('what objects rest on cannot be changed', async () => {
+test('scope and kind of a CustomResourceDefinition are immutable', async () => {
   const embedded = await defined(version())
   for (const change of [{ scope: 'Cluster' }, { names: { kind: 'Gadget' } }]) {
     const answer = await embedded.send('PATCH', `${definitions}/widgets.example.com`, { spec: change }, mergePatch)
@@ -372,7 +372,7 @@ test('what objects rest on cannot be changed', async () => {
   }
 })
 
-test('objects of a version that goes are served as the one that stays', async () => {
+test('objects of a removed version are served in the remaining version', async () => {
   const embedded = await defined(version(), version({ name: 'v2', storage: false }))
   await embedded.send('POST', widgets, { ...typed, metadata: { name: 'one' } })
   const path = `${definitions}/widgets.example.com`
@@ -397,14 +397,14 @@ test('objects of a version that goes are served as the one that stays', async ()
   assert.equal((await embedded.send('GET', `${widgets}/one`)).status, 404)
 })
 
-test('a definition is replaced only with its resourceVersion', async () => {
+test('replacing a CustomResourceDefinition requires its resourceVersion', async () => {
   const embedded = await defined(version())
   const answer = await embedded.send('PUT', `${definitions}/widgets.example.com`, definition())
   assert.equal(answer.status, 422)
   assert.match(answer.body.message, /metadata.resourceVersion: Invalid value: 0: must be specified for an update/)
 })
 
-test('watches end when their definition changes or goes, and not when only its labels change', async () => {
+test('changing or deleting a CustomResourceDefinition ends its watches; changing only its labels does not', async () => {
   const embedded = await defined(version())
   const path = `${definitions}/widgets.example.com`
   const first = await embedded.watch('', undefined, widgets)
@@ -418,7 +418,7 @@ test('watches end when their definition changes or goes, and not when only its l
   assert.deepEqual(await drain(second), ['ADDED one', 'END'])
 })
 
-test('of two definitions with the same kind the first is served', async () => {
+test('of two CustomResourceDefinitions with the same kind only the first is served', async () => {
   const embedded = await defined(version())
   const other = definition([version()], { names: { plural: 'gadgets', kind: 'Widget' } })
   await embedded.send('POST', definitions, { ...other, metadata: { name: 'gadgets.example.com' } })
@@ -426,7 +426,7 @@ test('of two definitions with the same kind the first is served', async () => {
   assert.equal((await embedded.send('GET', widgets.replace('widgets', 'gadgets'))).status, 404)
 })
 
-test('a body must say which custom resource it is, and an update creates none', async () => {
+test('the body of a custom resource must state its apiVersion and kind, and a PUT creates none', async () => {
   const embedded = await defined(version())
   const metadata = { name: 'one' }
   const refusal = async (method: 'POST' | 'PUT' | 'PATCH', body: object): Promise<string> => {
@@ -456,7 +456,7 @@ test('a body must say which custom resource it is, and an update creates none', 
   )
 })
 
-test('null is kept where fields are free or nullable, and is no value elsewhere', async () => {
+test('null is stored in free and nullable fields; elsewhere it is dropped or replaced with the default', async () => {
   const free = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
   const labels = { type: 'object', additionalProperties: { type: 'string' } }
   const spec = {
@@ -484,7 +484,7 @@ test('null is kept where fields are free or nullable, and is no value elsewhere'
   assert.deepEqual(patched.body.spec.free, { ...kept, e: null })
 })
 
-test('a number of replicas that is none is refused', async () => {
+test('negative replicas and replicas over 2147483647 are refused', async () => {
   const scale = { specReplicasPath: '.spec.replicas', statusReplicasPath: '.status.replicas' }
   const spec = { replicas: { type: 'integer' } }
   const embedded = await defined(version({ spec, more: { subresources: { scale } } }))
@@ -500,7 +500,7 @@ test('a number of replicas that is none is refused', async () => {
   )
 })
 
-test('metadata has the fields of Go alone, whatever the schema preserves', async () => {
+test('unknown metadata fields of a custom resource are dropped, or refused if Strict', async () => {
   const embedded = await defined(version())
   const thing = { ...typed, metadata: { name: 'one', label: { a: '1' } } }
   assert.equal((await embedded.send('POST', widgets, thing)).body.metadata.label, undefined)

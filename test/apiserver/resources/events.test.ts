@@ -7,7 +7,7 @@ const grouped = '/apis/events.k8s.io/v1/namespaces/default/events'
 const involvedObject = { kind: 'Pod', name: 'web', namespace: 'default' }
 const event = { metadata: { name: 'web.1' }, involvedObject, reason: 'Started', message: 'it runs', type: 'Normal' }
 
-test('an Event of the core group is the same one in events.k8s.io, each in its own words', async () => {
+test('an Event created in the core group is readable in events.k8s.io with the field names of that group', async () => {
   const embedded = await Embedded.started()
   const { body: created } = await embedded.send('POST', core, event)
   assert.equal(created.apiVersion, 'v1')
@@ -22,7 +22,7 @@ test('an Event of the core group is the same one in events.k8s.io, each in its o
   assert.equal(read.metadata.resourceVersion, created.metadata.resourceVersion)
 })
 
-test('a watch of the one group tells what is written in the other', async () => {
+test('a watch of core Events receives all changes, including a deletion through events.k8s.io', async () => {
   const embedded = await Embedded.started()
   const events = await embedded.watch('', undefined, core)
   await embedded.send('POST', core, event)
@@ -38,7 +38,7 @@ test('a watch of the one group tells what is written in the other', async () => 
   }
 })
 
-test('an Event that is not changed is not written', async () => {
+test('a patch that does not change an Event writes nothing', async () => {
   const embedded = await Embedded.started()
   const { body: created } = await embedded.send('POST', core, event)
   const { body: again } = await embedded.send(
@@ -50,7 +50,7 @@ test('an Event that is not changed is not written', async () => {
   assert.equal(again.metadata.resourceVersion, created.metadata.resourceVersion)
 })
 
-test('the fields by which kubectl describe selects Events', async () => {
+test('Events support the field selectors of kubectl describe', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', core, event)
   const select = async (selector: string): Promise<number> =>
@@ -61,7 +61,7 @@ test('the fields by which kubectl describe selects Events', async () => {
   assert.equal(await select('source=kubelet'), 0)
 })
 
-test('the Events of a namespace that is deleted go with it', async () => {
+test('deleting a Namespace deletes its Events', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', '/api/v1/namespaces', { metadata: { name: 'blue' } })
   const path = core.replace('default', 'blue')

@@ -4,7 +4,7 @@ import { Embedded } from '../embedded.ts'
 
 // Compared with kube-apiserver: test/conformance/scenarios/patches.ts.
 
-test('the addresses of a Node are merged by their type, and owned one by one', async () => {
+test('a strategic merge patch merges the addresses of a Node by type, and each address has its own owner', async () => {
   const embedded = await Embedded.started()
   const internal = { type: 'InternalIP', address: '192.0.2.1' }
   // Without a field of its creator, the server would never record an owner.

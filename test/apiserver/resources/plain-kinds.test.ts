@@ -13,7 +13,7 @@ function pod(spec: object = {}): object {
   }
 }
 
-test('a Pod begins Pending, whatever its maker says, and its status is written on its own', async () => {
+test('a new Pod is Pending whatever its creator sends, and its status subresource changes only the status', async () => {
   const embedded = await Embedded.started()
   const { body } = await embedded.send('POST', path, pod())
   assert.deepEqual(body.status, { phase: 'Pending' })
@@ -25,7 +25,7 @@ test('a Pod begins Pending, whatever its maker says, and its status is written o
   assert.equal(written.body.metadata.generation, 1)
 })
 
-test('a Pod on a Node stays until its kubelet deletes it with no grace', async () => {
+test('a deleted Pod on a Node stays until it is deleted with a grace period of 0', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', path, pod({ nodeName: 'n', terminationGracePeriodSeconds: 10 }))
   const { body } = await embedded.send('DELETE', `${path}/p`)
@@ -39,7 +39,7 @@ test('a Pod on a Node stays until its kubelet deletes it with no grace', async (
   assert.equal((await embedded.send('GET', `${path}/p`)).status, 404)
 })
 
-test('a Pod on no Node goes at once, marked first', async () => {
+test('deleting a Pod without a Node marks it and removes it at once', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', path, pod())
   const query = `watch=1&resourceVersion=${embedded.server.revision}`
@@ -70,7 +70,7 @@ test('Pods can be selected by Node, phase and address', async () => {
   }
 })
 
-test('a ConfigMap may have keys of letters, digits, dots, dashes and underlines, and no others', async () => {
+test('keys of a ConfigMap consist of letters, digits, dots, dashes and underscores only', async () => {
   const embedded = await Embedded.started()
   const path = '/api/v1/namespaces/default/configmaps'
   const data = { 'a.b-c_D9': '1', '.a': '1', 'a..': '1', constructor: '2', toString: '3' }
@@ -84,7 +84,7 @@ test('a ConfigMap may have keys of letters, digits, dots, dashes and underlines,
 const secrets = '/api/v1/namespaces/default/secrets'
 const mergePatch = 'application/merge-patch+json'
 
-test('the strings of a Secret become data, and its type is Opaque unless it says another', async () => {
+test('stringData of a Secret becomes base64 data, and its type defaults to Opaque', async () => {
   const embedded = await Embedded.started()
   const stringData = { word: 'öffne', other: '' }
   const { body } = await embedded.send('POST', secrets, { metadata: { name: 's' }, data: { b: 'Yg==' }, stringData })
@@ -95,7 +95,7 @@ test('the strings of a Secret become data, and its type is Opaque unless it says
   assert.equal(changed.data.b, 'Yw==')
 })
 
-test('data of a Secret that is no base64 is refused, with the place', async () => {
+test('Secret data that is not base64 is refused with the position of the error', async () => {
   const embedded = await Embedded.started()
   for (const [text, at] of [
     ['a b', 1],
@@ -113,7 +113,7 @@ test('data of a Secret that is no base64 is refused, with the place', async () =
   }
 })
 
-test('a Secret or ConfigMap that is immutable keeps its data, and stays immutable', async () => {
+test('an immutable Secret or ConfigMap refuses changes of data and immutable, but not of labels', async () => {
   for (const path of [secrets, '/api/v1/namespaces/default/configmaps']) {
     const embedded = await Embedded.started()
     await embedded.send('POST', path, { metadata: { name: 'one' }, data: { a: 'YQ==' }, immutable: true })
@@ -127,7 +127,7 @@ test('a Secret or ConfigMap that is immutable keeps its data, and stays immutabl
   }
 })
 
-test('an access review is answered, not stored', async () => {
+test('a SelfSubjectAccessReview is answered, not stored', async () => {
   const embedded = await Embedded.started()
   const path = '/apis/authorization.k8s.io/v1/selfsubjectaccessreviews'
   const { revision } = embedded.server
@@ -141,7 +141,7 @@ test('an access review is answered, not stored', async () => {
   assert.equal((await embedded.send('GET', `${path}/one`)).status, 404)
 })
 
-test('a Lease has no fields of coordinated leader election, whose feature is off', async () => {
+test('a Lease drops the fields of coordinated leader election', async () => {
   const embedded = await Embedded.started()
   const path = '/apis/coordination.k8s.io/v1/namespaces/default/leases'
   const spec = { holderIdentity: 'h', strategy: 'OldestEmulationVersion', preferredHolder: 'x' }
@@ -152,7 +152,7 @@ test('a Lease has no fields of coordinated leader election, whose feature is off
   assert.deepEqual(patched.body.spec, { holderIdentity: 'h' })
 })
 
-test('the refusal of a field selector says what can be selected, but not of kinds with fields of their own', async () => {
+test('the error for a field selector lists the supported fields, except for kinds with selectable fields of their own', async () => {
   const embedded = await Embedded.started()
   const refusal = async (plural: string): Promise<string> =>
     (await embedded.send('GET', `/api/v1/namespaces/default/${plural}?fieldSelector=spec.a%3Db`)).body.message

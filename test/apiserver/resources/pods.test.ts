@@ -61,7 +61,7 @@ for (const [what, spec, fault] of refused) {
   })
 }
 
-test('an update of a Pod changes its images, and little else', async () => {
+test('an update of a Pod may change images and few other fields', async () => {
   const embedded = await Embedded.started()
   const tolerations = [{ key: 'a', operator: 'Exists' }]
   await embedded.send('POST', pods, { metadata: { name: 'one' }, spec: { containers: [main], tolerations } })
@@ -95,7 +95,7 @@ test('an update of a Pod changes its images, and little else', async () => {
   assert.match(String(gate), /^spec\.schedulingGates\[0\]\.name: Forbidden: only deletion is allowed/)
 })
 
-test('empty values that Go programs send with a Pod change nothing', async () => {
+test('a Pod update with the empty values that Go clients send is accepted', async () => {
   const embedded = await Embedded.started()
   const { body } = await embedded.send('POST', pods, { metadata: { name: 'one' }, spec: { containers: [main] } })
   const containers = [{ ...main, resources: {} }]
@@ -103,7 +103,7 @@ test('empty values that Go programs send with a Pod change nothing', async () =>
   assert.equal((await embedded.send('PUT', one, { ...body, spec })).status, 200)
 })
 
-test('a grace period that was negative may become 1, and the placement of a gated Pod may change', async () => {
+test('a negative grace period may become 1, and a gated Pod may change its nodeSelector', async () => {
   const embedded = await Embedded.started()
   const spec = { containers: [main], terminationGracePeriodSeconds: -1, schedulingGates: [{ name: 'a/b' }] }
   await embedded.send('POST', pods, { metadata: { name: 'one' }, spec })
@@ -113,7 +113,7 @@ test('a grace period that was negative may become 1, and the placement of a gate
   assert.equal((await embedded.send('PATCH', one, further, 'application/merge-patch+json')).status, 422)
 })
 
-test('a strategic merge patch finds init containers and scheduling gates by their names', async () => {
+test('a strategic merge patch matches init containers and scheduling gates by name', async () => {
   const embedded = await Embedded.started()
   const initContainers = [{ name: 'first', image: 'i:1', env: [{ name: 'A', value: '1' }] }]
   const schedulingGates = [{ name: 'a/b' }, { name: 'a/c' }]
@@ -129,7 +129,7 @@ test('a strategic merge patch finds init containers and scheduling gates by thei
   assert.deepEqual(body.spec.schedulingGates, [{ name: 'a/c' }])
 })
 
-test('who applies a variable of a container owns it alone', async () => {
+test('applying a Pod records ownership of each environment variable separately', async () => {
   const embedded = await Embedded.started()
   const containers = [{ ...main, env: [{ name: 'A', value: '1' }] }]
   const object = { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'one' }, spec: { containers } }
@@ -140,7 +140,7 @@ test('who applies a variable of a container owns it alone', async () => {
   assert.deepEqual(variable, { '.': {}, 'f:name': {}, 'f:value': {} })
 })
 
-test('parts of a Pod that are of a wrong type are refused, also where nothing checks its fields', async () => {
+test('a Pod whose fields have the wrong JSON type is a bad request', async () => {
   const embedded = await Embedded.started()
   const specs = [
     { containers: [null] },
@@ -154,7 +154,7 @@ test('parts of a Pod that are of a wrong type are refused, also where nothing ch
   }
 })
 
-test('the first address of a Pod is in both fields, whichever of them a status has', async () => {
+test('podIP and the first of podIPs stay equal whichever of them a status contains', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', pods, { metadata: { name: 'one' }, spec: { containers: [main] } })
   const addresses = async (status: object): Promise<readonly unknown[]> => {

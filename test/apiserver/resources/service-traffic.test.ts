@@ -29,7 +29,7 @@ async function patched(embedded: Embedded, spec: object): Promise<Patched> {
   return { status, message: body.message ?? '', checkPort: body.spec?.healthCheckNodePort }
 }
 
-test('a load balancer that becomes a ClusterIP loses what only a load balancer has, its addresses too', async () => {
+test('changing a LoadBalancer to ClusterIP removes its LoadBalancer fields and ingress addresses', async () => {
   const embedded = await created({ type: 'LoadBalancer', loadBalancerClass: 'example.com/lb' })
   const ingress = [{ ip: '192.0.2.1' }, { hostname: 'lb.example' }]
   const balanced = await embedded.send('PATCH', `${path}/web/status`, { status: { loadBalancer: { ingress } } }, merge)
@@ -43,7 +43,7 @@ test('a load balancer that becomes a ClusterIP loses what only a load balancer h
   assert.deepEqual(lost, [undefined, undefined, undefined, undefined])
 })
 
-test('a node port of 0 is none', async () => {
+test('a nodePort or healthCheckNodePort of 0 counts as unset', async () => {
   const embedded = await created({ healthCheckNodePort: 0, ports: [{ port: 80, nodePort: 0 }] })
   const { body } = await embedded.send('GET', `${path}/web`)
   assert.equal('healthCheckNodePort' in body.spec, false)
@@ -52,7 +52,7 @@ test('a node port of 0 is none', async () => {
   assert.equal('f:healthCheckNodePort' in owned, false)
 })
 
-test('a change of type that also changes a field of the former type is refused', async () => {
+test('changing the type together with a field of the former type is refused', async () => {
   const embedded = await created({ type: 'LoadBalancer', loadBalancerClass: 'example.com/lb' })
   for (const [field, value] of [
     ['externalTrafficPolicy', 'Local'],
@@ -66,13 +66,13 @@ test('a change of type that also changes a field of the former type is refused',
   }
 })
 
-test('the class of a load balancer, and the port of its health checks, do not change', async () => {
+test('loadBalancerClass and healthCheckNodePort are immutable', async () => {
   const embedded = await created({ type: 'LoadBalancer', externalTrafficPolicy: 'Local' })
   assert.match((await patched(embedded, { loadBalancerClass: 'example.com/lb' })).message, /may not change once set/)
   assert.match((await patched(embedded, { healthCheckNodePort: 31_000 })).message, /field is immutable/)
 })
 
-test('a load balancer with local traffic gets a port for health checks, which comes back', async () => {
+test('a LoadBalancer with externalTrafficPolicy Local gets a healthCheckNodePort, released with that policy', async () => {
   const embedded = await created({ type: 'LoadBalancer', externalTrafficPolicy: 'Local' })
   const { spec } = (await embedded.send('GET', `${path}/web`)).body
   const port = spec.healthCheckNodePort
@@ -88,7 +88,7 @@ test('a load balancer with local traffic gets a port for health checks, which co
   assert.match(again.message, /HealthCheck NodePort \d+: provided port is already allocated$/)
 })
 
-test('a Service does not get one NodePort twice', async () => {
+test('a Service cannot use the same NodePort for two ports of one protocol', async () => {
   const embedded = await created({})
   const twice = [
     { name: 'a', port: 80, nodePort: 31_000 },
@@ -100,7 +100,7 @@ test('a Service does not get one NodePort twice', async () => {
   assert.deepEqual([status, message], [500, 'duplicate nodePort: {TCP 31000}'])
 })
 
-test('a NodePort that a load balancer asks for is its own, even if it is to get none', async () => {
+test('a NodePort that a LoadBalancer requests is reserved even if allocateLoadBalancerNodePorts is false', async () => {
   const spec = { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false, ports: [{ port: 80, nodePort: 31_000 }] }
   const embedded = await created(spec)
   assert.equal((await embedded.send('POST', path, service('other', spec))).status, 422)
@@ -128,7 +128,7 @@ for (const [spec, message] of [
   })
 }
 
-test('an affinity without its time gets the default, and an ExternalName has no internal policy', async () => {
+test('ClientIP affinity without a timeout gets the default; an ExternalName drops internalTrafficPolicy', async () => {
   const embedded = await created({ sessionAffinity: 'ClientIP', sessionAffinityConfig: { clientIP: {} } })
   const { body } = await embedded.send('GET', `${path}/web`)
   assert.deepEqual(body.spec.sessionAffinityConfig, { clientIP: { timeoutSeconds: 10_800 } })
@@ -137,7 +137,7 @@ test('an affinity without its time gets the default, and an ExternalName has no 
   assert.equal(answer.body.spec.internalTrafficPolicy, undefined)
 })
 
-test('the addresses of a load balancer are checked', async () => {
+test('invalid LoadBalancer ingress addresses in a status are refused', async () => {
   const embedded = await created({ type: 'LoadBalancer' })
   for (const [point, message] of [
     [{ ip: 'nonsense' }, /ingress\[0\].ip: .*must be a valid IP address/],

@@ -16,7 +16,7 @@ async function addresses(embedded: Embedded): Promise<readonly string[]> {
   return body.items.map((item: { metadata: { name: string } }) => item.metadata.name)
 }
 
-test('without a ServiceCIDR no Service gets an address: the range is full', async () => {
+test('without a ServiceCIDR creating a Service fails: the range is full', async () => {
   const embedded = await Embedded.started([])
   const { status, body } = await embedded.send('POST', path, service('a'))
   assert.equal(status, 500)
@@ -27,7 +27,7 @@ test('without a ServiceCIDR no Service gets an address: the range is full', asyn
   assert.match(asked.body.message, /the provided network does not match the current range/)
 })
 
-test('a ServiceCIDR gives addresses until somebody says that it is not ready, or deletes it', async () => {
+test('a ServiceCIDR allocates ClusterIPs only while it is Ready and not deleted', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16'])
   assert.equal((await embedded.send('POST', path, service('a'))).status, 201)
   const condition = {
@@ -46,7 +46,7 @@ test('a ServiceCIDR gives addresses until somebody says that it is not ready, or
   assert.equal((await embedded.send('POST', path, service('c'))).status, 500)
 })
 
-test('a range is given out to its last usable address, the lower block last', async () => {
+test('a range is allocated to its last usable address, the lower block last', async () => {
   const embedded = await Embedded.started(['10.96.0.0/27'])
   const given: string[] = []
   for (let i = 0; i < 30; i++) {
@@ -63,7 +63,7 @@ test('a range is given out to its last usable address, the lower block last', as
   assert.equal((await embedded.send('POST', path, service('more'))).body.spec.clusterIP, given[7])
 })
 
-test('the first and the last usable address can be asked for, the network and the broadcast address cannot', async () => {
+test('the first and last usable ClusterIP may be requested; network and broadcast addresses may not', async () => {
   const embedded = await Embedded.started(['10.96.0.0/24', 'fd00::/120'])
   const asked = async (name: string, clusterIP: string) =>
     (await embedded.send('POST', path, service(name, { clusterIP }))).status
@@ -73,7 +73,7 @@ test('the first and the last usable address can be asked for, the network and th
   }
 })
 
-test('on a cluster of two families a Service gets what it asks for', async () => {
+test('on a dual-stack cluster a Service receives the IP families that it requests', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16', 'fd00::/112'])
   const made = async (name: string, spec: object) => (await embedded.send('POST', path, service(name, spec))).body.spec
   assert.deepEqual((await made('single', {})).ipFamilies, ['IPv4'])
@@ -89,7 +89,7 @@ test('on a cluster of two families a Service gets what it asks for', async () =>
   assert.equal((await addresses(embedded)).length, 6)
 })
 
-test('a Service goes from one family to two and back, and keeps its first address', async () => {
+test('a Service can change to dual-stack and back, and preserves its first ClusterIP', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16', 'fd00::/112'])
   const { clusterIP } = (await embedded.send('POST', path, service('a'))).body.spec
   const patch = async (spec: object) => embedded.send('PATCH', `${path}/a`, { spec }, merge)
@@ -101,7 +101,7 @@ test('a Service goes from one family to two and back, and keeps its first addres
   assert.deepEqual(await addresses(embedded), [clusterIP])
 })
 
-test('a Service that prefers two families gets the second of a cluster that became one of two only when it asks for it', async () => {
+test('a PreferDualStack Service on a cluster turned dual-stack gets its second ClusterIP only when it requests both families', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16'])
   const preferring = { ipFamilyPolicy: 'PreferDualStack' }
   assert.equal((await embedded.send('POST', path, service('a', preferring))).body.spec.clusterIPs.length, 1)
@@ -112,20 +112,20 @@ test('a Service that prefers two families gets the second of a cluster that beca
   assert.equal((await patch({ ipFamilies: ['IPv4', 'IPv6'] })).clusterIPs.length, 2)
 })
 
-test('families can be fixed whatever the ServiceCIDRs are', async () => {
+test('serviceIpFamilies fixes the IP families whatever the ServiceCIDRs are', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16', 'fd00::/112'], { serviceIpFamilies: ['IPv4'] })
   const { body } = await embedded.send('POST', path, service('a', { ipFamilyPolicy: 'PreferDualStack' }))
   assert.equal(body.spec.clusterIPs.length, 1)
 })
 
-test('an IPAddress that is missing when its Service goes does no harm', async () => {
+test('deleting a Service whose IPAddress is missing succeeds', async () => {
   const embedded = await Embedded.started()
   const { clusterIP } = (await embedded.send('POST', path, service('a'))).body.spec
   await embedded.send('DELETE', `/apis/networking.k8s.io/v1/ipaddresses/${clusterIP}`)
   assert.equal((await embedded.send('DELETE', `${path}/a`)).status, 200)
 })
 
-test('NodePorts are given from the range, each once, and come back', async () => {
+test('NodePorts are allocated from the range once each, and released with their Service', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16'], { serviceNodePortRange: parsePortRange('30000-30002') })
   const create = (name: string, ports: readonly object[]) =>
     embedded.send('POST', path, service(name, { type: 'NodePort', ports }))
@@ -155,7 +155,7 @@ test('one NodePort serves the same port under two protocols', async () => {
   assert.equal(body.spec.ports[0].nodePort, body.spec.ports[1].nodePort)
 })
 
-test('an update keeps NodePorts that it does not name, and gives them back with the type', async () => {
+test('an update preserves NodePorts that it omits; changing the type to ClusterIP releases them', async () => {
   const embedded = await Embedded.started()
   const { body } = await embedded.send('POST', path, service('a', { type: 'NodePort' }))
   const [{ nodePort }] = body.spec.ports
@@ -169,7 +169,7 @@ test('an update keeps NodePorts that it does not name, and gives them back with 
   assert.equal((await embedded.send('POST', path, service('b', other))).status, 201)
 })
 
-test('whoever can be reached from outside has a policy for that traffic, and nobody else', async () => {
+test('only a Service reachable from outside has an externalTrafficPolicy', async () => {
   const embedded = await Embedded.started()
   const policyOf = async (name: string, spec: object) =>
     (await embedded.send('POST', path, service(name, spec))).body.spec.externalTrafficPolicy
@@ -179,7 +179,7 @@ test('whoever can be reached from outside has a policy for that traffic, and nob
   assert.equal(await policyOf('d', { type: 'NodePort', externalTrafficPolicy: 'Local' }), 'Local')
 })
 
-test('addresses that are not valid are refused once, not again for their families', async () => {
+test('invalid clusterIPs cause a single error in spec.clusterIPs', async () => {
   const embedded = await Embedded.started()
   const spec = { clusterIP: 'None', clusterIPs: ['None', '10.96.0.5'], ipFamilies: ['IPv4', 'IPv6'] }
   const { status, body } = await embedded.send(
@@ -195,7 +195,7 @@ test('addresses that are not valid are refused once, not again for their familie
   )
 })
 
-test('a LoadBalancer has NodePorts, unless it wants none', async () => {
+test('a LoadBalancer gets NodePorts unless allocateLoadBalancerNodePorts is false', async () => {
   const embedded = await Embedded.started()
   const { spec } = (await embedded.send('POST', path, service('a', { type: 'LoadBalancer' }))).body
   assert.ok(spec.ports[0].nodePort >= 30_000 && spec.allocateLoadBalancerNodePorts === true)
@@ -203,7 +203,7 @@ test('a LoadBalancer has NodePorts, unless it wants none', async () => {
   assert.equal((await embedded.send('POST', path, service('b', none))).body.spec.ports[0].nodePort, undefined)
 })
 
-test('without allocators Services keep what they are given, and no IPAddress comes or goes with them', async () => {
+test('without allocators Services store the addresses they are given, and IPAddresses are neither created nor deleted', async () => {
   const embedded = await Embedded.started(['10.96.0.0/16'], { serviceAllocators: 'none' })
   const port = { port: 1, nodePort: 30000 }
   const given = { type: 'NodePort', clusterIP: '192.0.2.1', clusterIPs: ['192.0.2.1'], ports: [port] }
@@ -219,7 +219,7 @@ test('without allocators Services keep what they are given, and no IPAddress com
   assert.deepEqual(await addresses(embedded), ['192.0.2.1'])
 })
 
-test('one NodePort serves two protocols only where no other port has it under the second', async () => {
+test('a port shares the NodePort of another protocol only if no other port uses it under its own protocol', async () => {
   const embedded = await Embedded.started()
   const ports = [
     { name: 'tcp', port: 53, protocol: 'TCP', nodePort: 30_053 },
@@ -234,7 +234,7 @@ test('one NodePort serves two protocols only where no other port has it under th
   assert.notEqual(body.spec.ports[1].nodePort, 30_053)
 })
 
-test('a change of type that names another NodePort is refused: it contradicts itself', async () => {
+test('changing the type to ClusterIP and a NodePort in one update is refused', async () => {
   const embedded = await Embedded.started()
   const ports = [
     { name: 'a', port: 1, nodePort: 30_001 },
@@ -252,7 +252,7 @@ test('a change of type that names another NodePort is refused: it contradicts it
   )
 })
 
-test('what is said of the NodePorts of a LoadBalancer goes with its type', async () => {
+test('changing a LoadBalancer to NodePort removes allocateLoadBalancerNodePorts', async () => {
   const embedded = await Embedded.started()
   const path = '/api/v1/namespaces/default/services'
   await embedded.send('POST', path, { metadata: { name: 'a' }, spec: { type: 'LoadBalancer', ports: [{ port: 80 }] } })
@@ -261,7 +261,7 @@ test('what is said of the NodePorts of a LoadBalancer goes with its type', async
   assert.equal(body.spec.allocateLoadBalancerNodePorts, undefined)
 })
 
-test('an address that is not in canonical form is free again after its Service', async () => {
+test('a ClusterIP in non-canonical form is released with its Service', async () => {
   const embedded = await Embedded.started(['2001:db8::/112'])
   const asked = (clusterIP: string) => embedded.send('POST', path, service('a', { clusterIP }))
   assert.equal((await asked('2001:DB8:0::5')).status, 201)

@@ -36,7 +36,7 @@ function crew(count: number, fails: (seed: number) => boolean, done: CampaignTas
   }))
 }
 
-test('every seed is run once, whoever does it, and results come in the order of the seeds', async () => {
+test('three workers run every seed once, and the results are in the order of the seeds', async () => {
   const done: CampaignTask[] = []
   const { results } = await runCampaign(
     crew(3, () => false, done),
@@ -49,7 +49,7 @@ test('every seed is run once, whoever does it, and results come in the order of 
   assert.ok(done.length >= 9, 'small pieces, so that all end at about the same time')
 })
 
-test('it goes on after a violation, and looks for the shortest schedule of the first three', async () => {
+test('a campaign continues after a violation, and shrinks the first three schedules that fail', async () => {
   const done: CampaignTask[] = []
   const { results, shrunk } = await runCampaign(
     crew(1, (seed) => seed % 10 === 0, done),
@@ -69,7 +69,7 @@ test('it goes on after a violation, and looks for the shortest schedule of the f
   assert.deepEqual(first, { type: 'shrink', seed: 10, invariant: 'never-empty' })
 })
 
-test('with failFast nothing new is begun after a violation', async () => {
+test('with failFast a campaign starts no new task after a violation', async () => {
   const done: CampaignTask[] = []
   const { results, shrunk } = await runCampaign(
     crew(1, (seed) => seed === 3, done),
@@ -84,7 +84,7 @@ test('with failFast nothing new is begun after a violation', async () => {
   assert.equal(shrunk.length, 1)
 })
 
-test('an abort ends it with what there is', async () => {
+test('an aborted campaign returns the results so far', async () => {
   const controller = new AbortController()
   const { results } = await runCampaign(
     crew(1, () => false, []),
@@ -100,12 +100,12 @@ test('an abort ends it with what there is', async () => {
   assert.equal(results.length, 50)
 })
 
-test('a worker that cannot go on ends it', async () => {
+test('a campaign fails with the error of a worker that fails', async () => {
   const broken: CampaignWorker = { perform: () => Promise.reject(new Error('exit code 9')) }
   await assert.rejects(runCampaign([broken], { firstSeed: 1, runs: 10, signal: never }), /exit code 9/)
 })
 
-test('the summary tells time, CPU, events, where the leases were and who flapped', () => {
+test('the summary contains time, CPU, simulator events, lease stores, and flaps for each lease setting', () => {
   const summary = summarize({ results: [1, 2, 3, 4].map((seed) => resultOf(seed, seed === 4)) }, 2_000)
   assert.deepEqual(summary, {
     schedules: 4,
@@ -129,7 +129,7 @@ test('the summary tells time, CPU, events, where the leases were and who flapped
   ])
 })
 
-test('progress tells rate and time left once there is something to tell', () => {
+test('progress contains the rate and the time left once schedules have run', () => {
   assert.equal(
     describeProgress({ done: 0, runs: 10, failed: 0, elapsedMs: 900 }),
     '0 of 10 schedules, no failure so far',
@@ -140,7 +140,7 @@ test('progress tells rate and time left once there is something to tell', () => 
   )
 })
 
-test('once all have run, progress tells what is still waited for', () => {
+test('once all schedules have run, progress mentions the search for shorter schedules if any failed', () => {
   assert.equal(
     describeProgress({ done: 10, runs: 10, failed: 1, elapsedMs: 10_000 }),
     '10 of 10 schedules, searching for shorter schedules that still fail, 1 failed',

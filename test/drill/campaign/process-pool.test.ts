@@ -5,7 +5,7 @@ import { ProcessPool } from '../../../src/drill/campaign/process-pool.ts'
 import { runSchedule } from '../../../src/drill/campaign/run-schedule.ts'
 import { randomScenario } from '../../../src/drill/random/random-scenario.ts'
 
-test('a process does what this one would do', async (t) => {
+test('a worker process returns the same result as a run in this process', async (t) => {
   const pool = new ProcessPool(1)
   t.after(() => pool.close())
   const news: CampaignReport[] = []
@@ -23,7 +23,7 @@ test('a process does what this one would do', async (t) => {
   assert.equal(fleet.leaseStore, randomScenario(3).fleet.leaseStore)
 })
 
-test('a process that dies ends the work with the reason; one that is closed ends it quietly', async (t) => {
+test('the death of a worker process rejects its task with the signal; a closed pool ends its task without error', async (t) => {
   const pool = new ProcessPool(2)
   t.after(() => pool.close())
   const [dying, closed] = pool.workers

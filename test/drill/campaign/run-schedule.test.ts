@@ -23,7 +23,7 @@ function failsWith(...needed: readonly Step['action'][]): (scenario: Scenario) =
   }
 }
 
-test('what is left is what it takes: the steps, at the start, in a small and ordinary fleet', async () => {
+test('shrinking leaves only the needed steps, moved to the start, in a small fleet with default settings', async () => {
   const { scenario, tries } = await shrinkScenario(randomScenario(SEED), failsWith('damage', 'freeze'))
   assert.deepEqual(scenario.steps.map(({ action }) => action).sort(), ['damage', 'freeze'])
   assert.ok((scenario.steps.at(-1)?.atMs ?? 0) <= 2_000, JSON.stringify(scenario.steps))
@@ -34,7 +34,7 @@ test('what is left is what it takes: the steps, at the start, in a small and ord
   assert.ok(tries <= 300)
 })
 
-test('a master that the failure needs stays', async () => {
+test('shrinking preserves a master that the failure needs', async () => {
   const needs = async ({ fleet, steps }: Scenario): Promise<number | undefined> => {
     const there = fleet.masters.some(({ name }) => name === 'master-2')
     return there && steps.some(({ action }) => action === 'damage') ? 5_000 : undefined
@@ -46,7 +46,7 @@ test('a master that the failure needs stays', async () => {
   )
 })
 
-test('it ends after so many tries with the best so far, and tries nothing without a failure', async () => {
+test('shrinking ends after the given tries with the best schedule so far, and leaves one that holds unchanged', async () => {
   let asked = 0
   const counting = (scenario: Scenario): Promise<number | undefined> => {
     asked++
@@ -63,14 +63,14 @@ test('it ends after so many tries with the best so far, and tries nothing withou
   assert.deepEqual(holds.scenario, whole)
 })
 
-test('what is shrunk can be written as a file and read again, whoever is left', async () => {
+test('a shrunk scenario is rendered to a file and parsed back unchanged', async () => {
   for (let seed = 1; seed <= 10; seed++) {
     const { scenario } = await shrinkScenario(randomScenario(seed), failsWith('partition', 'damage'), 120)
     assert.deepEqual(parseScenario(renderScenario(scenario), 'shrunk.yaml'), scenario)
   }
 })
 
-test('where a step is left out, those whom it would have brought are named no more', () => {
+test('fittingScenario removes the names of masters that only a dropped step would have added', () => {
   const whole = randomScenario(SEED)
   const kill = (atMs: number, ...masters: readonly string[]): Step => ({ atMs, action: 'kill', masters, part: 'both' })
   const kills = [kill(9_000, 'master-1', 'master-1-anew'), kill(10_000, 'master-1-anew')]

@@ -37,7 +37,7 @@ for (const [code, failure] of [
   [0, undefined],
   [5, 'sh ended with code 5: ready'],
 ] as const) {
-  test(`one that is told to stop and ends with code ${code} has ${failure === undefined ? 'not ' : ''}failed`, async (t) => {
+  test(`a process that ends with code ${code} after SIGTERM has ${failure === undefined ? 'not ' : ''}failed`, async (t) => {
     const { child, output } = await start(t, `trap 'exit ${code}' TERM; echo ready; while :; do sleep 0.05; done`)
     await eventually('its output', () => output() === 'ready')
     child.signal('SIGTERM')
@@ -46,7 +46,7 @@ for (const [code, failure] of [
   })
 }
 
-test('the output of a process replaces no file', async (t) => {
+test('the output of a process does not replace an existing file', async (t) => {
   const watchdog = new Watchdog()
   t.after(() => watchdog.close())
   const output = join(await tempDir(t), 'output')
@@ -55,20 +55,20 @@ test('the output of a process replaces no file', async (t) => {
   assert.equal(readFileSync(output, 'utf8'), 'before')
 })
 
-test('one that is killed here has not failed', async (t) => {
+test('a process that the drill kills has not failed', async (t) => {
   const { child } = await start(t, 'sleep 600')
   await child.kill()
   assert.equal(child.failure, undefined)
 })
 
-test('one that is killed has ended, although a descendant that left its process group holds its output open', async (t) => {
+test('a killed process has ended although a descendant outside its process group holds its output open', async (t) => {
   const { child, output } = await start(t, 'setsid sleep 600 & echo $!; wait')
   const descendant = Number(await eventually('its output', output))
   await withTimeout(child.kill(), 10_000, 'the end of the process').finally(() => process.kill(descendant, 'SIGKILL'))
   assert.ok(child.ended)
 })
 
-test('what fails is tried again each second until it succeeds, and said once', async () => {
+test('patiently retries an attempt each second until it succeeds, and reports only the first failure', async () => {
   const time = new VirtualClock()
   const said: unknown[] = []
   let tries = 0
@@ -81,7 +81,7 @@ test('what fails is tried again each second until it succeeds, and said once', a
   assert.deepEqual([tries, said], [4, ['Error: no 1']])
 })
 
-test('when the time is over it fails with the last failure', async () => {
+test('patiently rejects with the last failure when its time limit is over', async () => {
   const time = new VirtualClock()
   let tries = 0
   const attempt = async (): Promise<void> => {

@@ -17,13 +17,13 @@ const doable = [
   'unauthorized',
 ]
 
-test('nothing keeps the plain built-in scenarios from real processes', async () => {
+test('liveFaults accepts the built-in scenarios that real processes support', async () => {
   const scenarios = (await builtInScenarios()).filter(({ name }) => doable.includes(name))
   assert.equal(scenarios.length, doable.length)
   for (const scenario of scenarios) assert.deepEqual(liveFaults(scenario), [], scenario.name)
 })
 
-test('what cannot be done to real processes is named, each in one line', async () => {
+test('liveFaults reports everything that real processes do not support, each in one line', async () => {
   const crash = await loadScenario('crash')
   const [first, ...others] = crash.fleet.masters
   assert.ok(first)
@@ -41,7 +41,7 @@ test('what cannot be done to real processes is named, each in one line', async (
   assert.match(faults.join(' '), /memory.*clock.*10\.0\.0\.1.*clock-skew.*compact.*random.*full/)
 })
 
-test('an address that a step gives to a master must be for documentation too', async () => {
+test('an address that a step gives to a master must be a documentation address too', async () => {
   const crash = await loadScenario('crash')
   const roll = (addresses: readonly string[]): Scenario => ({
     ...crash,
@@ -52,7 +52,7 @@ test('an address that a step gives to a master must be for documentation too', a
   assert.match(faults.join('\n'), /^steps: roll-config: fd00::9 is not a documentation address \(.*$/)
 })
 
-test('only addresses that nobody has are for documentation', () => {
+test('only addresses in the documentation ranges are documentation addresses', () => {
   for (const address of ['192.0.2.1', '198.51.100.255', '203.0.113.9', '2001:db8::1', '2001:DB8:1::']) {
     assert.ok(isDocumentation(address), address)
   }

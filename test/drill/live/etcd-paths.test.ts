@@ -10,7 +10,7 @@ import { parseEndpoint } from '../../../src/etcd/options.ts'
 const data = join(import.meta.dirname, '..', '..', 'kube', 'data')
 const files = { cafile: join(data, 'ca.crt') }
 
-test('an endpoint with TLS is proxied under the name of this machine that its certificate is for', async (t) => {
+test('a TLS endpoint is proxied under the name of this machine that its certificate is valid for', async (t) => {
   const port = await serve(t, 'loopback')
   const ways = await etcdPaths([parseEndpoint(`https://127.0.0.1:${port}`), parseEndpoint('http://etcd:2379')], files)
   assert.deepEqual(ways, [
@@ -22,7 +22,7 @@ test('an endpoint with TLS is proxied under the name of this machine that its ce
   ])
 })
 
-test('an endpoint whose certificate is for no name of this machine is refused in one line', async (t) => {
+test('an endpoint whose certificate is valid for no name of this machine is refused', async (t) => {
   const endpoint = parseEndpoint(`https://127.0.0.1:${await serve(t, 'cluster')}`)
   await assert.rejects(etcdPaths([endpoint], files), {
     code: 'DrillFailed',
@@ -30,7 +30,7 @@ test('an endpoint whose certificate is for no name of this machine is refused in
   })
 })
 
-test('an endpoint that nobody vouches for, or where nobody is, is refused in one line', async (t) => {
+test('an endpoint with an untrusted certificate, or without a server, is refused', async (t) => {
   const endpoint = parseEndpoint(`https://127.0.0.1:${await serve(t, 'loopback')}`)
   const stranger = { cafile: join(data, 'other-ca.crt') }
   await assert.rejects(etcdPaths([endpoint], stranger), {

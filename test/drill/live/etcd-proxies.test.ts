@@ -11,7 +11,7 @@ import { makeTempDir } from '../../support/temp-dir.ts'
 
 const isRoot = process.getuid?.() === 0
 
-test('a store at a private socket is proxied at private sockets, and at no port', async (t) => {
+test('a store at a private socket is proxied at a private socket, and at no port', async (t) => {
   const { ways, directory } = await open(t)
   const [path = ''] = pathsOf(ways)
   assert.equal(ways.urls.length, 1)
@@ -20,7 +20,7 @@ test('a store at a private socket is proxied at private sockets, and at no port'
   assert.equal(await echo(path), 'hello')
 })
 
-test('another user cannot reach a store by way of a drill', {
+test('another user cannot reach a store through the sockets of a drill', {
   skip: !isRoot && 'needs root to be somebody else',
 }, async (t) => {
   const { ways } = await open(t)
@@ -32,7 +32,7 @@ test('another user cannot reach a store by way of a drill', {
   assert.equal(child.stdout(), 'EACCES\n', child.stderr())
 })
 
-test('a way that is cut is silent, one that is away is refused, and both come back', async (t) => {
+test('a cut path closes waiting connections when healed, a path that is away refuses them, and both recover', async (t) => {
   const { ways } = await open(t)
   const [path = ''] = pathsOf(ways)
   assert.deepEqual([ways.cut, ways.away], [false, false])
@@ -50,7 +50,7 @@ test('a way that is cut is silent, one that is away is refused, and both come ba
   assert.equal(await echo(path), 'hello')
 })
 
-test('where sockets cannot be named in a list of URLs is said before', () => {
+test('socketFault reports directories whose sockets cannot be written in a list of URLs', () => {
   for (const fits of ['/tmp/apiserver-bootstrap-drill-abc', "/tmp/a b/it's $(x)"])
     assert.equal(socketFault(fits), undefined)
   for (const not of ['/tmp/a,b', '/tmp/a"b', '/tmp/50%', '/tmp/a\nb'])

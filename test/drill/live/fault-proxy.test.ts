@@ -22,7 +22,7 @@ const endpoints = '/api/v1/namespaces/default/endpoints'
 const never = new AbortController().signal
 const soon = { withinMs: 10_000 }
 
-test('a request goes through both ways as it is, with its token', async (t) => {
+test('the proxy forwards request and response unchanged, with the token', async (t) => {
   const { send, seen } = await open(t)
   const response = await send({ method: 'PUT', path: `${endpoints}/kubernetes`, body: { kind: 'Endpoints' } })
   assert.equal(response.status, 200)
@@ -30,7 +30,7 @@ test('a request goes through both ways as it is, with its token', async (t) => {
   assert.equal(seen.at(-1)?.headers.authorization, 'Bearer mine')
 })
 
-test('each request is reported as it comes, whatever becomes of it', async (t) => {
+test('the proxy reports each request, also one that it answers itself', async (t) => {
   const reported: string[] = []
   const { proxy, send } = await open(t, { onRequest: ({ method, path }) => reported.push(`${method} ${path}`) })
   await send({ method: 'PUT', path: `${endpoints}/kubernetes`, query: [['a', 'b']], body: {} })
@@ -39,7 +39,7 @@ test('each request is reported as it comes, whatever becomes of it', async (t) =
   assert.deepEqual(reported, [`PUT ${endpoints}/kubernetes`, `DELETE ${endpoints}/kubernetes`])
 })
 
-test('a rule answers with its status, with Retry-After, until it is lifted; nothing is done meanwhile', async (t) => {
+test('a status rule answers matching requests with Retry-After until it is lifted; the server receives none of them', async (t) => {
   const { proxy, send, seen } = await open(t)
   const rule = {
     fault: { type: 'status', status: 429, retryAfterMs: 6_000 },
@@ -55,7 +55,7 @@ test('a rule answers with its status, with Retry-After, until it is lifted; noth
   assert.equal((await send({ method: 'PUT', path: `${endpoints}/kubernetes`, body: {} })).status, 200)
 })
 
-test('what hangs is not answered, also not when the rule is lifted; what is late arrives', async (t) => {
+test('a request that hangs is not answered, even after the rule is lifted; a delayed request is answered', async (t) => {
   const { proxy, send, seen } = await open(t)
   proxy.apply({ fault: { type: 'hang' }, only: 'api' })
   const hung = send({ path: endpoints, timeoutMs: 4 * awhileMs }).then(
@@ -76,7 +76,7 @@ test('what hangs is not answered, also not when the rule is lifted; what is late
   assert.equal((await late).status, 200)
 })
 
-test('an event is lost while the watch goes on; watches are cut when a rule says so, and when they are old', async (t) => {
+test('lose-event drops one event of a watch; cut-watches breaks open watches, and new ones at the age limit', async (t) => {
   const { proxy, send, tell, tellHalf, seen } = await open(t)
   const { protobuf } = trimIpAddress
   const watch = () => follow(send({ path: endpoints, query: [['watch', 'true']], stream: true, protobuf }))
@@ -97,7 +97,7 @@ test('an event is lost while the watch goes on; watches are cut when a rule says
   assert.equal(await second.end, 'broken')
 })
 
-test('whoever has no issued token is refused, and the server sees what is shown to it instead', async (t) => {
+test('a request without the issued token is refused; the server receives the configured credentials instead', async (t) => {
   const { proxy, send, seen } = await open(t, { credential: { token: 'mine', authorization: 'Bearer drill' } })
   assert.equal((await send({ path: endpoints })).status, 200)
   assert.equal(seen.at(-1)?.headers.authorization, 'Bearer drill')
@@ -107,7 +107,7 @@ test('whoever has no issued token is refused, and the server sees what is shown 
   assert.equal(seen.at(-1)?.headers.authorization, undefined)
 })
 
-test('it ends TLS with its own certificate, and shows its own to the server', async (t) => {
+test('the proxy serves TLS with its own certificate, and presents its client certificate to the server', async (t) => {
   const authority = new CertificateAuthority()
   const own = new CertificateAuthority('authority of the proxy')
   const { certificate: cert, key } = authority.issue({ commonName: 'server', ips: ['127.0.0.1'] })
@@ -141,14 +141,14 @@ test('it ends TLS with its own certificate, and shows its own to the server', as
   assert.match((error as Error).message, /self-signed|unable to verify/)
 })
 
-test('a server that is gone is met as one that closes the connection', async (t) => {
+test('a request to a server that is gone fails as if the server had closed the connection', async (t) => {
   const { send, stop } = await open(t)
   await stop()
   await assert.rejects(send({ path: endpoints }), /Unreachable|closed|reset/i)
 })
 
 for (const scheme of ['http', 'https'] as const) {
-  test(`over ${scheme} no request reaches another server, and none ends the process`, async (t) => {
+  test(`over ${scheme} no request target leads the proxy to another server or ends its process`, async (t) => {
     const others: string[] = []
     const other = createServer(({ url = '' }, response) => {
       others.push(url)

@@ -5,7 +5,7 @@ import { followCluster } from '../../../src/drill/live/followers.ts'
 import { namespaces, services } from '../../../src/kube/resources.ts'
 import { setUp } from '../../bootstrap/masters-world.ts'
 
-test('a change of a namespace does not pass for the result of damage to the Service, which comes after it', async () => {
+test('a Namespace change before the damage to the Service is observed is not attributed to that damage', async () => {
   const { time, api } = setUp()
   await api.create(namespaces, { metadata: { name: 'default' } })
   const service = {

@@ -45,7 +45,7 @@ async function contentOf(api: KubeApi): Promise<unknown> {
   )
 }
 
-test('what was changed, deleted and added is put back; what is right is not written', async () => {
+test('restore reverts changes, deletions and additions, and does not write an object that is in sync', async () => {
   const api = openApi()
   await writeStaticList(api, ['203.0.113.1', '203.0.113.2'], { securePort: 6443 })
   await api.create(services, service)
@@ -69,7 +69,7 @@ test('what was changed, deleted and added is put back; what is right is not writ
   assert.equal((await api.get(endpoints, KUBERNETES_SERVICE)).metadata?.resourceVersion, resourceVersion)
 })
 
-test('where there was nothing, nothing is left', async () => {
+test('restore deletes objects of all three kinds that did not exist before', async () => {
   const api = openApi()
   const found = await FoundState.read(api, signal)
   await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
@@ -78,7 +78,7 @@ test('where there was nothing, nothing is left', async () => {
   assert.deepEqual(await contentOf(api), [[], [], []])
 })
 
-test('what was found is told as a list that kubectl takes, although a server names no kind in each item', async () => {
+test('the found state is a List with kind and apiVersion in each item, although the server omits them', async () => {
   const api = openApi()
   await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
   await api.create(services, service)
@@ -96,7 +96,7 @@ test('what was found is told as a list that kubectl takes, although a server nam
   )
 })
 
-test('what somebody else has just deleted is put back all the same; a delete that is refused is a failure', async () => {
+test('restore accepts NotFound for a delete, and rejects if a delete is refused', async () => {
   const api = openApi()
   await api.create(namespaces, { metadata: { name: 'default' } })
   await api.create(services, service)

@@ -19,7 +19,7 @@ function serverThat(...failures: readonly string[]): { readonly server: Server; 
   return { server: server as unknown as Server, ports }
 }
 
-test('a port that is taken makes room for another; any other failure is the caller’s at once', async () => {
+test('listenAnywhere tries up to 100 ports while each is taken, and rejects at once on any other error', async () => {
   const taken = serverThat('EADDRINUSE', 'EADDRINUSE')
   assert.equal(await listenAnywhere(taken.server), taken.ports[2])
   assert.equal(taken.ports.length, 3)

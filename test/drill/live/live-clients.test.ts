@@ -10,7 +10,7 @@ import { eventually } from '../../support/with-timeout.ts'
 
 const plan = { count: 4, intervalMs: 20, watchDelayMs: 30, timeoutMs: 100 }
 
-test('clients connect to what the slice listed, and tell what they met', async (t) => {
+test('clients connect to the listed addresses and report the outcome of each connection', async (t) => {
   const serving = await listening(t, (server) =>
     server.on('connection', (socket) => socket.end('HTTP/1.1 403 no\r\n\r\n')),
   )

@@ -33,7 +33,7 @@ for (const [action, ends] of [
   [{ type: 'terminate-earlier' }, [0]],
 ] as const) {
   const which = ends.length === 2 ? 'both lives' : 'the earlier life'
-  test(`${action.type} ends ${which} of a sidecar that overlap`, { timeout }, async (t) => {
+  test(`${action.type} ends ${which} of a sidecar with two overlapping processes`, { timeout }, async (t) => {
     const { master, pids } = await overlapping(t)
     await master.perform({ ...action, master: 'master-1' })
     await eventually('the end', () => ends.every((index) => !isAlive(pids[index] ?? 0)))
@@ -45,7 +45,7 @@ for (const [action, ends] of [
   })
 }
 
-test('a sidecar has not ended while an earlier life of it runs', { timeout }, async (t) => {
+test('a sidecar has not ended while an earlier process of it runs', { timeout }, async (t) => {
   const { master, pids } = await overlapping(t)
   process.kill(pids[1] ?? 0, 'SIGTERM')
   await eventually('the end of the later life', () => !isAlive(pids[1] ?? 0))

@@ -66,7 +66,7 @@ test('the output of the processes is stored after the drill; a link of the same 
   assert.ok(!existsSync(around.directory))
 })
 
-test('logs that cannot be stored are reported, and the cluster is restored all the same', async (t) => {
+test('logs that cannot be stored are reported, and the temporary directory is removed all the same', async (t) => {
   const directory = join(await tempDir(t), 'logs')
   writeFileSync(directory, '')
   const lines: string[] = []

@@ -66,7 +66,7 @@ test('damage in a datastore outage changes nothing, as in the simulator', { time
   assert.equal(await ifFound(api.get(endpoints, KUBERNETES_SERVICE)), undefined)
 })
 
-test('damage that the server refuses ends the drill, and only what is missing is left alone', {
+test('damage that the server refuses is an error, and damage to a missing object is ignored', {
   timeout,
 }, async (t) => {
   const { target, api, faults } = await openTarget(t)
@@ -80,7 +80,9 @@ test('damage that the server refuses ends the drill, and only what is missing is
     .finally(() => faults.clear())
 })
 
-test('Endpoints that a kube-apiserver deletes with the Service are gone by the damage too', { timeout }, async (t) => {
+test('a deletion of Endpoints that follows the damage service-deleted is attributed to the damage', {
+  timeout,
+}, async (t) => {
   const listings: Listing[] = []
   const { target, api } = await openTarget(t, { ...observer, listed: (listing) => listings.push(listing) })
   const listed = (): Listing | undefined => listings.findLast(({ object }) => object === 'endpoints')
@@ -98,7 +100,7 @@ test('Endpoints that a kube-apiserver deletes with the Service are gone by the d
   assert.equal(listed()?.byDamage, true)
 })
 
-test('a kube-apiserver is cut off from etcd until the last fault that does so ends', { timeout }, async (t) => {
+test('a kube-apiserver is cut off from etcd until the last fault that cuts it off ends', { timeout }, async (t) => {
   const { target, flags } = await openTarget(t)
   const [plan] = scenario.fleet.masters
   assert.ok(plan)

@@ -32,16 +32,16 @@ async function saidOf(cluster: Cluster): Promise<readonly string[]> {
   return said
 }
 
-test('where nobody keeps the list a drill begins at once', async () => {
+test('a drill begins at once if nobody maintains the list', async () => {
   assert.deepEqual(await saidOf(clusterOf([])), [])
 })
 
-test('what somebody left behind is waited for, and said', async () => {
+test('a drill waits until left-over leases have ended, and logs that it waits', async () => {
   const dying = [lease({ type: 'ends', leftMs: 1_000 })]
   assert.match((await saidOf(clusterOf([dying, dying, []]))).join('\n'), /^waiting for .*203\.0\.113\.5$/)
 })
 
-test('leases that are renewed, and those that never end, refuse a drill', async () => {
+test('a drill is refused if leases are renewed or never end', async () => {
   const renewed = clusterOf([[lease({ type: 'ends', leftMs: 5_000 })], [lease({ type: 'ends', leftMs: 15_000 }, '2')]])
   await assert.rejects(saidOf(renewed), { code: 'DrillFailed', message: /203\.0\.113\.5/ })
   const eternal = [lease({ type: 'never' })]
@@ -49,7 +49,7 @@ test('leases that are renewed, and those that never end, refuse a drill', async 
   await assert.rejects(saidOf(kept), { code: 'DrillFailed', message: /never end.*masters evict/ })
 })
 
-test('an API server that keeps the list itself refuses a drill', async () => {
+test('a drill is refused if the API server itself maintains the list', async () => {
   const own = '[+]poststarthook/bootstrap-controller ok'
   const listing = clusterOf([], own)
   await writeStaticList(listing.api, ['10.0.0.1'], { securePort: 6443 })
@@ -57,20 +57,20 @@ test('an API server that keeps the list itself refuses a drill', async () => {
   assert.deepEqual(await saidOf(clusterOf([], own)), [], 'it lists nobody: its reconciler is none')
 })
 
-test('the list of another drill refuses a drill, even without leases', async () => {
+test('a drill is refused if the list is that of another drill, even without leases', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['10.0.0.1', '192.0.2.1'], { securePort: 6443 })
   await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })
 
-test('the EndpointSlice of a drill that was killed after its Endpoints were deleted refuses a drill', async () => {
+test('a drill is refused if a killed drill left its EndpointSlice, even without Endpoints', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['192.0.2.1'], { securePort: 6443 })
   await drilled.api.delete(endpoints, KUBERNETES_SERVICE)
   await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })
 
-test('the second EndpointSlice of a drill that was killed refuses a drill, and the refusal names it', async () => {
+test('a drill is refused if a killed drill left its second EndpointSlice, and the error names the slice', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['10.0.0.1'], { securePort: 6443 })
   await drilled.api.create(endpointSlices, {

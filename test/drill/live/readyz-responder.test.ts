@@ -10,7 +10,7 @@ import { untilPasses } from '../../peers/until.ts'
 
 const real: RealReadyz = async () => ({ status: 200, text: '[+]ping ok\n[+]log ok\n' })
 
-test('it says what the real one says, and remembers which life heard it', async (t) => {
+test('the responder passes on the real /readyz, and reports each answer with the process that received it', async (t) => {
   const { responder, heard } = await open(t, real)
   assert.deepEqual(await ask(responder, 1), { status: 200, text: '[+]ping ok\n[+]log ok\n' })
   responder.answer = 'unready'
@@ -21,7 +21,7 @@ test('it says what the real one says, and remembers which life heard it', async 
   ])
 })
 
-test('a target that names another server is refused, and is nobody’s probe', async (t) => {
+test('a request target that names another server is refused and does not count as a probe', async (t) => {
   const { responder, heard } = await open(t, real)
   for (const path of ['//1/readyz', '//[', 'http://127.0.0.1/1/readyz']) {
     const [response] = await once(get({ host: '127.0.0.1', port: responder.port, path, agent: false }), 'response')
@@ -31,7 +31,7 @@ test('a target that names another server is refused, and is nobody’s probe', a
   assert.deepEqual(heard, [])
 })
 
-test('it can be made to fail as a whole, in its etcd check alone, and to hang', async (t) => {
+test('the responder can be set to fail, to fail only its etcd checks, and to hang', async (t) => {
   const { responder } = await open(t, real)
   const failing = async (): Promise<readonly string[]> => {
     const { status, text } = await ask(responder, 1)
@@ -56,7 +56,7 @@ test('it can be made to fail as a whole, in its etcd check alone, and to hang', 
   assert.equal(await answer, 'cut off')
 })
 
-test('who still waits when it hangs no more is answered, who went away is not', async (t) => {
+test('a probe that still waits when the hang ends is answered, and one that has disconnected is not', async (t) => {
   const { responder, heard } = await open(t, real)
   responder.answer = 'hangs'
   const patient = ask(responder, 1)
@@ -70,7 +70,7 @@ test('who still waits when it hangs no more is answered, who went away is not', 
   assert.deepEqual(heard, [[1, true]])
 })
 
-test('a probe meets the faults of the sidecar’s requests', async (t) => {
+test('the request faults of the sidecar apply to its probes', async (t) => {
   const { responder, heard, faults } = await open(t, real)
   faults.add({ fault: { type: 'status', status: 503 }, only: 'probe', requests: 1 })
   assert.equal((await ask(responder, 1)).status, 503)
@@ -79,7 +79,7 @@ test('a probe meets the faults of the sidecar’s requests', async (t) => {
   assert.deepEqual(heard, [[1, true]])
 })
 
-test('where the real one does not answer, neither does it', async (t) => {
+test('the responder does not answer if the real /readyz does not', async (t) => {
   const { responder, heard } = await open(t, () => Promise.reject(new Error('away')))
   await assert.rejects(ask(responder, 1), /socket hang up/)
   assert.deepEqual(heard, [])

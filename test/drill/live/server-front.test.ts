@@ -18,7 +18,7 @@ const certificate = {
   'client-key-data': readFileSync(join(data, 'client-1.key')).toString('base64'),
 }
 
-test('before a server without TLS a master asks for a token over TLS, and shows no credentials to the server', async (t) => {
+test('the proxy of a server without TLS requires its token over TLS, and sends no credentials to the server', async (t) => {
   const heard: IncomingHttpHeaders[] = []
   const { url } = await startServer(t, ({ headers }, response) => {
     heard.push(headers)
@@ -40,7 +40,7 @@ test('before a server without TLS a master asks for a token over TLS, and shows 
   assert.equal(heard[0]?.authorization, undefined)
 })
 
-test('a client certificate is shown for those alone whom the proxy asks for its own token', async (t) => {
+test('the client certificate is presented to the server only if the proxy requires its own token', async (t) => {
   const server = 'https://127.0.0.1:1'
   const asking = await clusterOf(t, server, certificate)
   assert.ok(asking.sentCredentials)

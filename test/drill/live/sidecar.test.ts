@@ -30,7 +30,7 @@ async function startLife(t: TestContext, number: number): Promise<SidecarLife> {
   return new SidecarLife(child, number, settingsOf(scenario.fleet, [], {}))
 }
 
-test('a life runs once it is awake, but while it sleeps, and until it is told to stop', async (t) => {
+test('a sidecar process counts as running once it is awake, except while frozen, until it is terminated', async (t) => {
   const life = await startLife(t, 1)
   assert.equal(life.running, false)
   life.awake = true
@@ -45,7 +45,7 @@ test('a life runs once it is awake, but while it sleeps, and until it is told to
   assert.equal(life.child.ended, true)
 })
 
-test('where two lives overlap the one before counts until the next one works', async (t) => {
+test('of two overlapping processes the earlier one counts until the later one is awake', async (t) => {
   const [before, next] = [await startLife(t, 1), await startLife(t, 2)]
   before.awake = true
   assert.equal(lifeThatCounts(next, before), before)
@@ -54,7 +54,7 @@ test('where two lives overlap the one before counts until the next one works', a
   assert.equal(lifeThatCounts(undefined, before), undefined)
 })
 
-test('the next life counts when it has failed, and when the one before runs no more', async (t) => {
+test('the later process counts if it has ended, or if the earlier one no longer runs', async (t) => {
   const [before, next, failed] = [await startLife(t, 1), await startLife(t, 2), await startLife(t, 2)]
   before.awake = true
   await failed.child.kill()
@@ -79,7 +79,7 @@ function optionsOf(flags: readonly string[]): ReturnType<typeof masterOptionsOf>
   return masterOptionsOf(configuration, 'this machine')
 }
 
-test('a sidecar is told everything that the plan says of it', async () => {
+test('the flags of a sidecar carry every setting of its plan', async () => {
   const { fleet } = await loadScenario('crash')
   const own = { leaseTtlMs: 3_000, reconcileIntervalMs: 1_000, onShutdown: 'keep', readinessGate: 'startup' } as const
   const options = optionsOf(
@@ -101,7 +101,7 @@ test('a sidecar is told everything that the plan says of it', async () => {
   assert.equal(options.endpointReconcilerType, 'lease')
 })
 
-test('each reconciler and lease store makes a command line that is taken', async () => {
+test('the flags of each reconciler and lease store are accepted', async () => {
   const { fleet } = await loadScenario('crash')
   for (const reconciler of ['lease', 'master-count', 'none'] as const) {
     for (const etcd of [around.etcd, undefined]) {
@@ -118,7 +118,7 @@ const data = join(import.meta.dirname, '..', '..', 'kube', 'data')
 
 const authority = readFileSync(join(data, 'ca.crt'), 'utf8')
 
-test('a copy leads to the proxy, with the token that the proxy has issued and as whom it asks', async (t) => {
+test('a copied kubeconfig has the URL of the proxy, the token that the proxy issued and the impersonated user', async (t) => {
   const directory = await tempDir(t)
   const file = join(directory, 'kubeconfig')
   const user = {
@@ -148,7 +148,7 @@ test('a copy leads to the proxy, with the token that the proxy has issued and as
   }
 })
 
-test('without a token of the proxy its own credentials stay; a proxy speaks TLS whatever the server speaks', async (t) => {
+test('without a proxy token a copied kubeconfig preserves its credentials; its URL is https even for an http server', async (t) => {
   const directory = await tempDir(t)
   const copyOf = async (cluster: object, user: object): ReturnType<typeof loadKubeConfig> => {
     const [file, copy] = [join(directory, 'kubeconfig'), join(directory, 'copy')]
@@ -164,7 +164,7 @@ test('without a token of the proxy its own credentials stay; a proxy speaks TLS 
   assert.equal(plain.access.server.href, 'https://127.0.0.1:20001/')
 })
 
-test('a copy that cannot take its place is a failure', async (t) => {
+test('a kubeconfig copy that cannot replace its target is an error', async (t) => {
   const directory = await tempDir(t)
   const [file, copy] = [join(directory, 'kubeconfig'), join(directory, 'copy')]
   writeFileSync(file, kubeconfig({ server: 'https://10.0.0.1:6443' }, {}))

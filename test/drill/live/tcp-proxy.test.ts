@@ -6,7 +6,7 @@ import { listenAnywhere, TcpProxy } from '../../../src/drill/live/tcp-proxy.ts'
 import { type ClockView, VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { eventually } from '../../support/with-timeout.ts'
 
-test('until it accepts, and after it refuses, nobody gets through; open connections are reset', async (t) => {
+test('the proxy refuses connections before accept and after refuse, and refuse resets open connections', async (t) => {
   const { proxy } = await open(t)
   assert.equal(await outcomeOf(t, proxy), 'ECONNREFUSED')
   await proxy.accept()
@@ -20,7 +20,7 @@ test('until it accepts, and after it refuses, nobody gets through; open connecti
   assert.equal(await echo(await connected(t, proxy), 'b'), 'b')
 })
 
-test('while it is held connections are taken and nothing is answered; afterwards what waited goes on', async (t) => {
+test('while held the proxy accepts connections but forwards nothing; afterwards it forwards the waiting data', async (t) => {
   const { proxy, upstream } = await open(t)
   await proxy.accept()
   const old = await connected(t, proxy)
@@ -43,7 +43,7 @@ test('while it is held connections are taken and nothing is answered; afterwards
   await answers
 })
 
-test('a reset ends what is open, and new connections get through', async (t) => {
+test('a reset ends open connections, and new connections are forwarded', async (t) => {
   const { proxy } = await open(t)
   await proxy.accept()
   const socket = await connected(t, proxy)
@@ -54,7 +54,7 @@ test('a reset ends what is open, and new connections get through', async (t) => 
   assert.equal(await echo(await connected(t, proxy), 'b'), 'b')
 })
 
-test('with a delay everything takes longer both ways, and nothing overtakes what was sent before it', async (t) => {
+test('a delay applies in both directions, and later data never overtakes earlier data', async (t) => {
   const { proxy, time, clock, upstream } = await open(t)
   await proxy.accept()
   const socket = await connected(t, proxy)
@@ -82,7 +82,7 @@ test('with a delay everything takes longer both ways, and nothing overtakes what
   assert.equal(await both, 'first second')
 })
 
-test('an end is passed on, after all that was sent before it', async (t) => {
+test('the end of a connection is forwarded after all data that was sent before it', async (t) => {
   const { proxy, time, clock } = await open(t)
   await proxy.accept()
   proxy.delay(20)

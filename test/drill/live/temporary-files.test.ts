@@ -45,7 +45,7 @@ for (const name of names) {
 }
 
 suite('the recovery file', () => {
-  test('is written for this user alone, to a place that nobody can know before', async (t) => {
+  test('is readable only by its owner, and is created in a new directory with an unpredictable name', async (t) => {
     for (const name of names) {
       const directory = join(await tempDir(t), name)
       await mkdir(directory)

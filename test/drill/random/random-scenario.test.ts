@@ -16,12 +16,12 @@ const lasting = [
   ...['kill', 'terminate', 'freeze', 'partition', 'slow', 'readyz-fails', 'requests-fail', 'own-etcd-dead'],
 ]
 
-test('a seed gives one scenario, and each seed another', () => {
+test('the same seed gives the same scenario, and each seed another', () => {
   assert.deepEqual(randomScenario(7), randomScenario(7))
   assert.equal(new Set(scenarios.map(({ fleet, steps }) => JSON.stringify([fleet, steps]))).size, seeds.length)
 })
 
-test('every scenario has three to seven masters and ten minutes, and leaves the last one to the fleet', () => {
+test('every scenario has three to seven masters and ten minutes, the last of them without faults', () => {
   for (const { fleet, durationMs, steps } of scenarios) {
     assert.ok(fleet.masters.length >= 3 && fleet.masters.length <= 7)
     assert.equal(durationMs, 600_000)
@@ -38,7 +38,7 @@ test('every scenario has three to seven masters and ten minutes, and leaves the 
   }
 })
 
-test('among the seeds is every action, damage, lease store, signal and kind of fleet', () => {
+test('300 seeds cover every action, damage, lease store and kind of fleet', () => {
   const steps = scenarios.flatMap((scenario) => scenario.steps)
   const seen = (of: (step: Step) => unknown): readonly unknown[] => [...new Set(steps.map(of))]
   const actions = seen(({ action }) => action)
@@ -103,20 +103,20 @@ test('among the seeds is every action, damage, lease store, signal and kind of f
   assert.ok(fleets.some(({ masters }) => masters.some(({ driftPpm }) => driftPpm !== 0)))
 })
 
-test('a scenario as a file is read as the same scenario', () => {
+test('a random scenario is rendered to a file and parsed back unchanged', () => {
   for (const scenario of scenarios.slice(0, 15)) {
     assert.deepEqual(parseScenario(renderScenario(scenario), 'random.yaml'), scenario)
   }
 })
 
-test('some of the steps alone are a schedule too', async () => {
+test('a schedule of every third step runs without violations', async () => {
   const whole = randomScenario(3)
   const half = fittingScenario({ ...whole, steps: whole.steps.filter((_, index) => index % 3 === 0) })
   const { violations } = await runSchedule(half, 3, never)
   assert.deepEqual(violations, [])
 })
 
-test('a random step becomes steps within its time, by its own seed or that of the drill', () => {
+test('a random step is expanded to steps within its time, by its own seed or that of the drill', () => {
   const scenario = {
     ...randomScenario(1),
     steps: [{ atMs: 60_000, action: 'random', forMs: 240_000, seed: 5 }] as const,
@@ -131,7 +131,7 @@ test('a random step becomes steps within its time, by its own seed or that of th
   assert.notDeepEqual(drawSteps(unseeded, 1), drawSteps(unseeded, 2))
 })
 
-test('a master whose next life begins early is left alone until the life before has ended', () => {
+test('no step stops or freezes a master while its overlapping restart is under way', () => {
   let overlaps = 0
   for (const { steps } of scenarios) {
     for (const [index, step] of steps.entries()) {
@@ -149,7 +149,7 @@ test('a master whose next life begins early is left alone until the life before 
   assert.ok(overlaps > 10)
 })
 
-test('a master that replaces another is left alone until a second after its start, and starts before the faults end', () => {
+test('a replacement starts before the faults end, and no step names it until a second after its start', () => {
   let replacements = 0
   for (const { steps, durationMs } of scenarios) {
     for (const step of steps) {
@@ -165,7 +165,7 @@ test('a master that replaces another is left alone until a second after its star
   assert.ok(replacements > 10)
 })
 
-test('faults come in waves, with at least twenty quiet seconds between them', () => {
+test('every schedule has at least two pauses of 20 seconds or more between faults', () => {
   for (const { steps } of scenarios) {
     const gaps = steps.slice(1).map(({ atMs }, index) => atMs - (steps[index]?.atMs ?? 0))
     assert.ok(gaps.filter((gapMs) => gapMs >= 20_000).length >= 2, JSON.stringify(gaps))

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { failedAsKnown } from '../../../src/drill/report/failures.ts'
 import { masterCount, removed, variant } from './reports.ts'
 
-test('a reconciler failed as it is known to, unless it also broke what every reconciler promises', () => {
+test('the failures of a reconciler count as known unless it violated an invariant that every reconciler must keep', () => {
   const broken = (...invariants: readonly string[]) => ({
     ...masterCount,
     held: false,

@@ -25,7 +25,7 @@ const figuresOf = (...events: readonly DrillEvent[]): Figures => computeFigures(
 const took = ({ samples }: Figures['timeToRemove']): readonly (number | undefined)[] =>
   samples.map(({ tookMs }) => tookMs)
 
-test('a master that is killed is measured until its lease is gone, until it is off the list, and from its return until it is on', () => {
+test('a killed master is measured until its lease ends, until its removal, and from its return until it is listed', () => {
   const figures = figuresOf(
     ...begin(3),
     leases(-10, [1, 2, 3]),
@@ -60,12 +60,12 @@ test('a master that is killed is measured until its lease is gone, until it is o
   } satisfies Figures)
 })
 
-test('a graceful stop counts from the moment that the master is told to stop', () => {
+test('the time to remove of a graceful stop begins when the master begins to stop', () => {
   const figures = figuresOf(...begin(2), state(1000, 2, stopping), slice(1040, [1]), state(9000, 2, dead))
   assert.deepEqual(took(figures.timeToRemove), [40])
 })
 
-test('a master whose server is not ready counts as dead, whether or not it answers', () => {
+test('a master whose server is not ready counts as dead', () => {
   const figures = figuresOf(
     ...begin(2),
     state(1000, 2, unready),
@@ -83,13 +83,13 @@ test('a master that cannot renew its lease counts as dead, although clients are 
   assert.deepEqual(took(figures.timeToAddAgain), [], 'it is not well yet')
 })
 
-test('what Endpoints list is nothing that clients know', () => {
+test('figures are computed from the EndpointSlice, not from Endpoints', () => {
   const endpoints = { ...slice(2000, [1]), object: 'endpoints' } as DrillEvent
   const figures = figuresOf(...begin(2), state(1000, 2, dead), endpoints)
   assert.deepEqual([took(figures.timeToRemove), figures.fewestListed, figures.deadListedMs], [[undefined], 2, 59_000])
 })
 
-test('what never goes is counted apart, and is dead and listed at the end', () => {
+test('a dead master that is never removed counts as `never`, and as dead and listed at the end', () => {
   const figures = figuresOf(...begin(3), step(1000, 'kill', [2]), state(1000, 2, dead))
   const { count, never, p50Ms, maxMs, samples } = figures.timeToRemove
   assert.deepEqual({ count, never, p50Ms, maxMs }, { count: 0, never: 1, p50Ms: undefined, maxMs: undefined })
@@ -98,12 +98,12 @@ test('what never goes is counted apart, and is dead and listed at the end', () =
   assert.equal(figures.deadListedMs, 59_000)
 })
 
-test('a dead master that nobody is there to remove is no sample, and is listed at the end', () => {
+test('a dead master that no living master could remove is no sample, but counts as listed at the end', () => {
   const figures = figuresOf(...begin(1), leases(-1, [1]), state(1000, 1, stopping))
   assert.deepEqual([took(figures.timeToRemove), took(figures.timeToDetect), figures.deadListedAtEnd], [[], [], 1])
 })
 
-test('one that lives again before it is removed is no sample', () => {
+test('a master that recovers before its removal is no sample', () => {
   const figures = figuresOf(
     ...begin(2),
     state(1000, 2, frozen),
@@ -114,7 +114,7 @@ test('one that lives again before it is removed is no sample', () => {
   assert.deepEqual(took(figures.timeToRemove), [])
 })
 
-test('an address that masters share is to go when the last of them is dead', () => {
+test('the removal of a shared address is measured from the death of its last master', () => {
   const shared = { address: address(9) }
   const history = [state(-9, 1, shared), state(-9, 2, shared), state(-9, 3), slice(-1, [3, 9])]
   const one = figuresOf(...history, state(1000, 1, { ...shared, ...dead }))
@@ -130,17 +130,17 @@ test('an address that masters share is to go when the last of them is dead', () 
   assert.deepEqual(both.timeToRemove.samples, [{ master: 'master-2', cause: 'terminate', atMs: 2000, tookMs: 500 }])
 })
 
-test('an address that returns to the list while its master is dead is to go once more', () => {
+test('a dead address that is listed again is measured again until its removal', () => {
   const figures = figuresOf(...begin(2), state(1000, 2, dead), slice(2000, [1]), slice(5000, [1, 2]), slice(8000, [1]))
   assert.deepEqual(took(figures.timeToRemove), [1000, 3000])
 })
 
-test('an address that its master has given up is to go', () => {
+test('an address that its master no longer uses is measured until its removal', () => {
   const figures = figuresOf(...begin(2), state(1000, 2, { address: address(8) }), slice(1700, [1, 8]))
   assert.deepEqual([took(figures.timeToRemove), took(figures.timeToAddAgain)], [[700], [700]])
 })
 
-test('the time to add again begins when a master is well, also for a new one, and not for one that is listed', () => {
+test('the time to re-add begins when a master is healthy, also for a new one, but not for one that is listed', () => {
   const figures = figuresOf(
     ...begin(2),
     step(1000, 'scale', []),
@@ -153,7 +153,7 @@ test('the time to add again begins when a master is well, also for a new one, an
   assert.deepEqual(figures.timeToAddAgain.samples, [{ master: 'master-3', cause: 'scale', atMs: 1500, tookMs: 300 }])
 })
 
-test('the cause is the last action that named the master or nobody in particular, also for one that comes with its address', () => {
+test('the cause of a sample is the last step that named no master, this master or a predecessor at its address', () => {
   const figures = figuresOf(
     ...begin(3),
     step(500, 'freeze', [2]),
@@ -174,12 +174,12 @@ test('the cause is the last action that named the master or nobody in particular
   assert.equal(figuresOf(...begin(2), state(1000, 1, dead)).timeToRemove.samples[0]?.cause, 'nothing')
 })
 
-test('where no leases are seen there is no time to detect', () => {
+test('without observed leases no time to detect is measured', () => {
   const figures = figuresOf(...begin(2), state(1000, 2, dead), slice(2000, [1]))
   assert.deepEqual([figures.timeToDetect.count, figures.timeToDetect.never], [0, 0])
 })
 
-test('two leases of one address are gone when both are', () => {
+test('the time to detect for a shared address ends when both of its leases are gone', () => {
   const shared = { address: address(9) }
   const figures = figuresOf(
     ...[state(-9, 1, shared), state(-9, 2, shared), state(-9, 3), slice(-1, [3, 9]), leases(-1, [3, 9, 9])],
@@ -189,7 +189,7 @@ test('two leases of one address are gone when both are', () => {
   assert.deepEqual(took(figures.timeToDetect), [4000])
 })
 
-test('an address that leaves while its master is well is a flap, unless it has just become so or somebody spoiled the list', () => {
+test('the removal of a healthy master is a flap, unless it has just recovered or damage changed the list', () => {
   const flaps = (...events: readonly DrillEvent[]): number => figuresOf(...begin(2), ...events).flaps
   assert.equal(flaps(slice(15_000, [1]), slice(16_000, [1, 2]), slice(17_000, [1])), 2)
   assert.equal(flaps(slice(15_000, [1], true), slice(15_100, [1, 2])), 0)
@@ -205,7 +205,7 @@ test('an address that leaves while its master is well is a flap, unless it has j
   assert.equal(figuresOf(state(-19_000, 1), slice(-18_000, [1]), slice(-2000, []), slice(-1000, [1])).flaps, 0)
 })
 
-test('the list is empty as long as nobody is in it while a master is well, whoever emptied it', () => {
+test('emptyMs is the time without a listed address while a master is healthy, whoever emptied the list', () => {
   const figures = figuresOf(
     ...begin(1),
     ...[sliceGone(1000), slice(1250, []), slice(2000, [1])],
@@ -214,7 +214,7 @@ test('the list is empty as long as nobody is in it while a master is well, whoev
   assert.equal(figures.emptyMs, 1500)
 })
 
-test('a listed address is dead for clients where none is served, also when it is nobody’s', () => {
+test('deadListedMs counts a listed address where no client is served, also if it belongs to no master', () => {
   const cut = { clientConnections: 'black-holed' } as const
   const figures = figuresOf(
     ...begin(2),
@@ -227,7 +227,7 @@ test('a listed address is dead for clients where none is served, also when it is
   assert.deepEqual(took(figures.timeToRemove), [], 'nobody can see from inside that clients do not get there')
 })
 
-test('a dead address is kept too long when it is listed on end for longer than it may while somebody could remove it', () => {
+test('a dead address is listed too long if it stays beyond the limit while a living master could remove it', () => {
   const kept = (...events: readonly DrillEvent[]): number => figuresOf(...begin(3), ...events).deadListedTooLong
   assert.equal(kept(state(1000, 2, dead), slice(18_000, [1, 3])), 0)
   assert.equal(kept(state(1000, 2, dead), slice(18_001, [1, 3])), 1)
@@ -243,7 +243,7 @@ test('a dead address is kept too long when it is listed on end for longer than i
   assert.equal(kept(...nobodyElse, state(30_000, 1), slice(47_001, [1])), 2)
 })
 
-test('the fewest listed are counted from what was listed when the drill began on, but for what somebody spoiled', () => {
+test('fewestListed counts from the list at time 0 on, and ignores lists that damage wrote', () => {
   assert.equal(figuresOf(...begin(3), slice(5000, [1, 2, 3, 4])).fewestListed, 3)
   assert.equal(figuresOf(...begin(3), slice(5000, [1], true), sliceGone(6000), slice(7000, [1, 2])).fewestListed, 2)
   assert.equal(figuresOf(state(-9, 1), slice(-8, []), slice(-7, [1])).fewestListed, 1)
@@ -251,7 +251,7 @@ test('the fewest listed are counted from what was listed when the drill began on
   assert.equal(figuresOf(...begin(2), slice(60_000, [])).fewestListed, 2, 'the end is not in it')
 })
 
-test('connections are counted by what was met, and the share is of all of them', () => {
+test('connections are counted by outcome, and deadShare is a share of all connections', () => {
   const met = (outcome: 'refused' | 'black-holed' | 'nobody'): DrillEvent => {
     return { atMs: 2000, type: 'connection', client: 'client-1', address: address(1), outcome }
   }
@@ -273,7 +273,7 @@ test('connections are counted by what was met, and the share is of all of them',
   })
 })
 
-test('a connection that fails counts against a stop from the moment that the master is told to, until it runs again', () => {
+test('a failed connection counts against a stop from its beginning until the master runs again', () => {
   const after = (...events: readonly DrillEvent[]): number =>
     figuresOf(...begin(2), ...events).connections.notServedAfterStop
   assert.equal(after(refused(900, 2), state(1000, 2, stopping), refused(1100, 2), refused(1200, 1)), 1)
@@ -282,7 +282,7 @@ test('a connection that fails counts against a stop from the moment that the mas
   assert.equal(after(state(1000, 2, dead), refused(1100, 2)), 0)
 })
 
-test('a shared address is served after the stop of one of its masters', () => {
+test('a failed connection to a shared address does not count against the stop of one of its masters', () => {
   const shared = { address: address(9) }
   const history = [
     state(-9, 1, shared),
@@ -293,7 +293,7 @@ test('a shared address is served after the stop of one of its masters', () => {
   assert.equal(figuresOf(...history, refused(2000, 9)).connections.notServedAfterStop, 0)
 })
 
-test('writes are counted for each master within any ten seconds, and what is said in Events is left out', () => {
+test('mostInTenSeconds is the most writes of one master in any ten seconds, without writes of Events', () => {
   const { writes } = figuresOf(
     ...begin(2),
     write(-1, 1),
@@ -304,7 +304,7 @@ test('writes are counted for each master within any ten seconds, and what is sai
   assert.deepEqual(writes, { total: 7, mostInTenSeconds: 3 })
 })
 
-test('runs are added up, and neither their times nor their masters meet', () => {
+test('figures of several runs are added up without mixing their times or masters', () => {
   const first = [...begin(3), step(1000, 'kill', [2]), state(1000, 2, dead), slice(4000, [1, 3]), write(5000, 1)]
   const second = [...begin(4), state(1000, 2, dead), write(5000, 1), write(5001, 1), refused(5000, 2)]
   const runs = [first, second].map((events) => ({ events, untilMs: 10_000 }))
@@ -318,14 +318,14 @@ test('runs are added up, and neither their times nor their masters meet', () => 
   assert.equal(computeFigures([], limits).fewestListed, 0)
 })
 
-test('what happens at one moment is judged when all of it has happened', () => {
+test('apart from flaps and fewestListed, figures depend only on the state after all events of a moment', () => {
   const together = [state(1000, 2, frozen), state(1000, 2), slice(1000, [1]), slice(1000, [1, 2]), state(1000, 1)]
   const calm = figuresOf(...begin(2))
   const { flaps: _, fewestListed: __, ...rest } = figuresOf(...begin(2), ...together)
   assert.partialDeepStrictEqual(calm, rest)
 })
 
-test('percentiles are those of nearest rank', () => {
+test('percentiles use the nearest-rank method', () => {
   assert.equal(percentile([], 50), undefined)
   assert.deepEqual(
     [5, 30, 40, 50, 100].map((percent) => percentile([15, 20, 35, 40, 50], percent)),
@@ -342,7 +342,7 @@ test('percentiles are those of nearest rank', () => {
   )
 })
 
-test('of many samples the 99th percentile is neither the median nor the most', () => {
+test('of 200 samples the 99th percentile is neither the median nor the maximum', () => {
   const samples = Array.from({ length: 200 }, (_, index): Sample => {
     return { master: 'master-1', cause: 'kill', atMs: index, tookMs: 200 - index }
   })
@@ -350,7 +350,7 @@ test('of many samples the 99th percentile is neither the median nor the most', (
   assert.deepEqual([p50Ms, p99Ms, maxMs], [100, 198, 200])
 })
 
-test('a distribution does not depend on the order of its samples, and keeps it', () => {
+test('a distribution does not depend on the order of its samples, and preserves that order', () => {
   const sample = fc.record({
     master: fc.constant('master-1'),
     cause: fc.constant('kill'),
@@ -368,7 +368,7 @@ test('a distribution does not depend on the order of its samples, and keeps it',
   )
 })
 
-test('whatever happens, shares sum up to all connections and every time is within the run', () => {
+test('for random histories the outcomes sum up to all connections, and every time is within the run', () => {
   const conditions = [{}, dead, frozen, stopping, unready]
   const number = fc.integer({ min: 1, max: 4 })
   const happening = fc.oneof(

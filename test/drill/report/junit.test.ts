@@ -12,7 +12,7 @@ const failing = (...details: readonly string[]): string =>
     report([variant('none', { held: false, runs: [{ seed: 4, violations: details.map(violation), events: [] }] })]),
   )
 
-test('each variant is a suite, each invariant a case of it, and the figures are properties', () => {
+test('each variant is a test suite, each invariant a test case, and the figures are properties', () => {
   const xml = renderJunit(report([variant('lease (etcd)'), masterCount]))
   const count = invariantNames.length
   assert.match(xml, /^<\?xml version="1.0" encoding="UTF-8"\?>\n<testsuites name="crash" /)
@@ -39,7 +39,7 @@ test('each variant is a suite, each invariant a case of it, and the figures are 
   assert.ok(!xml.includes('undefined'))
 })
 
-test('an invariant that did not hold is a failed case with its sentence and each place where it did not', () => {
+test('a violated invariant is a failed test case with its sentence and each violation', () => {
   const xml = failing('slice is empty', 'endpoints are')
   const counts = `tests="${invariantNames.length}" failures="1" errors="0"`
   assert.ok(xml.includes(`<testsuites name="crash" ${counts} time="60.000">`))
@@ -53,19 +53,19 @@ test('an invariant that did not hold is a failed case with its sentence and each
   )
 })
 
-test('several runs are one suite, whose time is that of all', () => {
+test('several runs form one test suite, whose time is the sum of theirs', () => {
   const runs = [1, 2, 3].map((seed) => ({ seed, violations: [], events: undefined }))
   assert.match(renderJunit(report([variant('none', { runs })])), /<testsuite name="none" .* time="180.000">/)
 })
 
-test('a report of an invariant that this version does not know has a case for it all the same', () => {
+test('an invariant that this version does not know gets a test case of its own', () => {
   const old = { ...violation('x'), invariant: 'from-long-ago' } as unknown as ReturnType<typeof violation>
   const xml = renderJunit(report([variant('none', { runs: [{ seed: 1, violations: [old], events: [] }] })]))
   assert.ok(xml.includes(`tests="${invariantNames.length + 1}" failures="1"`))
   assert.ok(xml.includes('<failure message="from-long-ago" type="from-long-ago">'))
 })
 
-test('whatever is said is escaped, and what XML cannot say is replaced', () => {
+test('text is escaped, and characters that XML does not allow are replaced', () => {
   const xml = failing('a < b && c > "d" ]]> \u0000\u0008\u000b\u001f\ufffe \ud800 tab\there 😀')
   assert.ok(xml.includes('a &lt; b &amp;&amp; c &gt; "d" ]]&gt;'))
   assert.ok(xml.includes('\ufffd\ufffd\ufffd\ufffd\ufffd \ufffd tab\there 😀</failure>'))
@@ -73,7 +73,7 @@ test('whatever is said is escaped, and what XML cannot say is replaced', () => {
   assert.ok(named.includes('<testsuite name="a &quot;b&quot; &lt;c&gt;&#9;&#10;&#13;&amp;\ufffd" '))
 })
 
-test('it is well-formed: every element that begins ends, in order', () => {
+test('every XML element is closed in order, and no unknown entity occurs', () => {
   for (const xml of [
     failing('a', '<b>'),
     renderJunit(report([variant('lease (etcd)'), masterCount, variant('none')])),

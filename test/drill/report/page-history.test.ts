@@ -17,7 +17,7 @@ const listedAlone: DrillEvent = {
   damage: false,
 }
 
-test('a life is told in spans, and a dead master that is listed is told from one that serves', () => {
+test('the history of a master consists of spans, and a listed master that is dead has its own state', () => {
   const { masters } = readHistory(
     [...begin(2), leases(-5, [1, 2]), state(5000, 2, dead), leases(14_000, [1]), slice(15_000, [1])],
     60_000,
@@ -30,7 +30,7 @@ test('a life is told in spans, and a dead master that is listed is told from one
   assert.deepEqual(texts(second?.tracks.lease), ['held 0 to 14000'])
 })
 
-test('an address that several masters share belongs to those who serve', () => {
+test('a shared address counts as listed only for the masters that serve, and as dead for the last of them', () => {
   const shared = { address: '192.0.2.9' }
   const events: DrillEvent[] = [state(-10, 1, shared), state(-10, 2, shared)]
   const { masters } = readHistory(
@@ -41,7 +41,7 @@ test('an address that several masters share belongs to those who serve', () => {
   assert.deepEqual(texts(masters[1]?.tracks.slice), ['listed 0 to 5000'])
 })
 
-test('a master that is frozen behind a shared address is not listed while another serves there, and is when nobody does', () => {
+test('a frozen master behind a shared address counts as dead and listed only while no other master serves there', () => {
   const shared = { address: '192.0.2.9' }
   const { masters } = readHistory(
     [
@@ -54,7 +54,7 @@ test('a master that is frozen behind a shared address is not listed while anothe
   assert.deepEqual(texts(masters[1]?.tracks.slice), ['listed 0 to 5000', 'dead 9000 to 10000'])
 })
 
-test('an address that is no master’s has a lane of its own', () => {
+test('an address that belongs to no master has a lane of its own', () => {
   const { unownedAddresses } = readHistory([...begin(2), slice(1000, [1, 2, 7]), slice(3000, [1, 2])], 10_000)
   assert.deepEqual(
     unownedAddresses.map(({ address, slice: spans }) => [address, ...texts(spans)]),
@@ -62,7 +62,7 @@ test('an address that is no master’s has a lane of its own', () => {
   )
 })
 
-test('what happened before everybody was listed is left out, and the end is where the last event is', () => {
+test('events before time 0 are left out, and the history ends at its last event', () => {
   const write: DrillEvent = { atMs: -50, type: 'write', master: 'master-1', method: 'POST', path: '/' }
   const { untilMs, writes, steps } = readHistory(
     [write, ...begin(1), { ...write, atMs: 900 }, step(2500, 'kill', [1])],
@@ -76,7 +76,7 @@ test('what happened before everybody was listed is left out, and the end is wher
   assert.equal(steps.length, 1)
 })
 
-test('writes and errors are counted in at most 120 equal parts', () => {
+test('events are counted in at most 120 bins of equal width', () => {
   assert.deepEqual(
     [1_000, 12_000, 60_000, 90_000, 600_000, 86_400_000].map(binWidth),
     [100, 100, 500, 1000, 5000, 720_000],
@@ -101,7 +101,7 @@ test('writes and errors are counted in at most 120 equal parts', () => {
   )
 })
 
-test('numbers are written alike everywhere', () => {
+test('times, counts and shares each have one number format', () => {
   assert.deepEqual([17_734.4, 0, -0.2, -1500, undefined].map(seconds), [
     '17.734\u00A0s',
     '0.000\u00A0s',

@@ -22,7 +22,7 @@ test('the same report gives the same bytes, from memory or from report.json', ()
   assert.equal(renderPage(JSON.parse(JSON.stringify(whole)) as DrillReport), page)
 })
 
-test('the page has no script and nothing to ask anybody for', () => {
+test('the page has no script and no reference to another resource', () => {
   const page = renderPage(report([variant('lease (etcd)'), fallen]))
   assert.match(page, /<meta http-equiv="Content-Security-Policy" content="default-src &#39;none&#39;;/)
   for (const never of [/<script/i, /<iframe/i, /\bsrc=/, /@import/, /https?:/, /url\((?!#)/, /\bon\w+="/]) {
@@ -35,7 +35,7 @@ test('the page has no script and nothing to ask anybody for', () => {
   )
 })
 
-test('what links, labels and patterns refer to is on the page, once', () => {
+test('every ID that links, labels and patterns refer to is on the page, and no ID occurs twice', () => {
   const page = renderPage(report([fallen, masterCount]))
   const ids = [...page.matchAll(/\bid="([^"]*)"/g)].map(([, id]) => id)
   assert.deepEqual(ids, [...new Set(ids)])
@@ -43,7 +43,7 @@ test('what links, labels and patterns refer to is on the page, once', () => {
   for (const [, id] of references) assert.ok(ids.includes(id), id)
 })
 
-test('whatever comes from outside is text, and never markup', () => {
+test('hostile strings in a report appear as text, never as markup', () => {
   const hostile = `'"><img src=x onerror=alert(1)>&amp;\u0000\u202E</style></title>`
   const everywhere = JSON.parse(
     JSON.stringify(report([{ ...fallen, knownFailures: [{ sentence: 'a', count: 1 }] }, masterCount]), (key, value) => {
@@ -70,7 +70,7 @@ test('whatever comes from outside is text, and never markup', () => {
   assert.match(page, /<title>[^<]*<\/title>\n<style>/)
 })
 
-test('what did not hold comes first: its sentence and name, whom it concerns, when, and with which seeds', () => {
+test('violations come first on the page, with detail, time, seed and name of the invariant', () => {
   const page = renderPage(report([variant('lease (kubernetes)'), fallen]))
   const text = textOf(page)
   assert.match(text, /Did not hold: 3 violations in 4 runs of 2 reconcilers, with lease \(etcd\)\./)
@@ -80,7 +80,7 @@ test('what did not hold comes first: its sentence and name, whom it concerns, wh
   assert.doesNotMatch(renderPage(report([variant('lease (etcd)')])), /id="violations"/)
 })
 
-test('a report that held says so', () => {
+test('the page states that all invariants held if there are no violations', () => {
   assert.match(
     textOf(renderPage(report([variant('lease (etcd)')]))),
     /Held: all invariants held in 1 run of 1 reconciler\./,
@@ -100,7 +100,7 @@ test('every number of the figures is on the page', () => {
   assert.deepEqual(missing, [])
 })
 
-test('what was never measured, or never came about, is told in words or by a dash', () => {
+test('figures that were never measured appear as words or a dash', () => {
   const nothing: Distribution = {
     count: 0,
     never: 1,
@@ -115,7 +115,7 @@ test('what was never measured, or never came about, is told in words or by a das
   assert.match(text, /p50 –/)
 })
 
-test('each run has its seed on the page, those that are not drawn too', () => {
+test('the page contains the seed of every run, including runs that are not drawn', () => {
   const text = textOf(renderPage(report([fallen])))
   assert.match(
     text,
@@ -124,7 +124,7 @@ test('each run has its seed on the page, those that are not drawn too', () => {
   assert.match(text, /1 more run is not drawn; its seed and violations are below/)
 })
 
-test('ten minutes of seven masters that never rest are a page of less than 500 kB, for three reconcilers', () => {
+test('a page for ten busy minutes of seven masters and three reconcilers is smaller than 500 kB', () => {
   const masters = [1, 2, 3, 4, 5, 6, 7]
   const events = Array.from({ length: 60_000 }, (_, index) => restless(index * 10, masters[index % 7] ?? 1, index))
   const restlessVariant = (name: string) => variant(name, { runs: [{ seed: 1, violations: [], events }] })
@@ -140,7 +140,7 @@ test('ten minutes of seven masters that never rest are a page of less than 500 k
 })
 
 for (const [scheme, palette] of Object.entries(palettes)) {
-  test(`text and charts stand out enough in the ${scheme} scheme (WCAG AA)`, () => {
+  test(`text and charts have enough contrast in the ${scheme} scheme (WCAG AA)`, () => {
     for (const under of ['page', 'surface'] as const) {
       for (const name of textColours) assert.ok(contrast(palette, name, under) >= 4.5, `${name} on ${under}`)
       for (const name of chartColours) assert.ok(contrast(palette, name, under) >= 3, `${name} on ${under}`)

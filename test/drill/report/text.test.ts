@@ -5,7 +5,7 @@ import { renderFigureTable, renderText } from '../../../src/drill/report/text.ts
 import { renderTranscript } from '../../../src/drill/report/transcript.ts'
 import { figures, masterCount, report, variant } from './reports.ts'
 
-test('a report that held tells the drill, the figures side by side, and how to see it again', () => {
+test('a report that held shows the drill, known failures, the figures side by side and the command to repeat it', () => {
   assert.equal(
     renderText(report([variant('lease (etcd)'), masterCount])),
     `crash: A master dies without a word.
@@ -40,7 +40,7 @@ held: apiserver-bootstrap drill crash --seed 1`,
   )
 })
 
-test('what did not hold comes first: its name and sentence, when and where it was seen first, how often besides', () => {
+test('violations come first: name, sentence, first occurrence with time and seed, and the number of others', () => {
   const violations = [
     { atMs: 17_001, invariant: 'dead-master-removed', detail: '192.0.2.2 of master-2' },
     { atMs: 18_000, invariant: 'dead-master-removed', detail: '192.0.2.3 of master-3' },
@@ -68,13 +68,13 @@ test('what did not hold comes first: its name and sentence, when and where it wa
   assert.match(text, /\n\ndid not hold: apiserver-bootstrap drill crash --seed 1$/)
 })
 
-test('without a command the seed tells how to see it again, and of what was not seen nothing is said', () => {
+test('a report without a command ends with the seed, and omits sections without content', () => {
   const text = renderText(report([variant('none')], { command: '', seed: 7 }))
   assert.match(text, /\n\nheld: seed 7$/)
   assert.doesNotMatch(text, /Did not hold|Known failures/)
 })
 
-test('no line is wider than a terminal: columns without room are a table of their own', () => {
+test('no line is wider than 100 characters: columns that do not fit go to a second table', () => {
   const names = ['lease (etcd)', 'lease (kine)', 'lease (kubernetes)', 'lease (memory)', 'master-count', 'none']
   for (let count = 1; count <= names.length; count++) {
     const lines = renderText(report(names.slice(0, count).map((name) => variant(name)))).split('\n')
@@ -85,7 +85,7 @@ test('no line is wider than a terminal: columns without room are a table of thei
   }
 })
 
-test('a column that just has room is beside the others', () => {
+test('a column that fits exactly stays beside the others', () => {
   const columns = [variant('lease (etcd)'), variant('lease (kine)')]
   const width = Math.max(...renderFigureTable(columns, 1000).map(({ length }) => length))
   const heads = (within: number): number =>
@@ -93,14 +93,14 @@ test('a column that just has room is beside the others', () => {
   assert.deepEqual([heads(width), heads(width - 1)], [1, 2])
 })
 
-test('long descriptions and details are wrapped between words', () => {
+test('a long description is wrapped between words', () => {
   const description = Array.from({ length: 40 }, (_, index) => `word${index}`).join(' ')
   const text = renderText(report([variant('none')], { scenario: { ...report([]).scenario, description } }))
   assert.ok(text.split('\n').every(({ length }) => length <= 100))
   assert.ok(text.replaceAll('\n', ' ').includes(description))
 })
 
-test('times have the digits that matter, and shares are never rounded to nothing', () => {
+test('times are rounded to three digits or two decimals, and a small share is never rounded to zero', () => {
   const cells = (change: Partial<Figures>): readonly string[] => {
     const lines = renderFigureTable([{ name: 'x', figures: { ...figures, ...change } }], 100)
     return lines.map((line) => line.replace(/ {2,}/g, '  ').trim())
@@ -123,7 +123,7 @@ test('times have the digits that matter, and shares are never rounded to nothing
   assert.ok(cells({ connections: { ...connections, blackHoled: 12_000 } }).includes('black-holed (%)  25.00'))
 })
 
-test('how many were measured, and how many never came about, is told where it is more than one and none', () => {
+test('the number of measured times appears above one, and the number of those that never ended above zero', () => {
   const lines = (count: number, never: number): readonly string[] => {
     const timeToRemove = { ...figures.timeToRemove, count, never }
     return renderFigureTable([{ name: 'x', figures: { ...figures, timeToRemove } }], 100).filter((line) =>
@@ -135,7 +135,7 @@ test('how many were measured, and how many never came about, is told where it is
   assert.equal(lines(2, 3).length, 2)
 })
 
-test('what an event tells of a cluster is one line, and nothing that a terminal obeys', () => {
+test('text from a cluster is shown in one line, with control characters escaped', () => {
   const detail = '192.0.2.2\u001b[2J\nheld: all of it\u202e'
   const violation = { atMs: 1000, invariant: 'dead-master-removed', detail }
   const run = { seed: 1, violations: [violation], events: [{ ...violation, type: 'violation' as const }] }

@@ -8,7 +8,7 @@ import { address, begin, dead, frozen, leases, refused, slice, sliceGone, state,
 const render = (...events: readonly DrillEvent[]): readonly string[] =>
   renderTranscript({ seed: 1, violations: [], events }).split('\n')
 
-test('a run is told in one line for each event, in columns', () => {
+test('a transcript has one line in columns for each change, step and violation', () => {
   const events = [
     ...[...begin(3), leases(-10, [1, 2, 3])],
     ...[step(5000, 'kill', [2]), state(5000, 2, dead), write(5001, 1)],
@@ -32,7 +32,7 @@ test('a run is told in one line for each event, in columns', () => {
   ])
 })
 
-test('what comes about at time 0 itself is told by its first line', () => {
+test('the first line covers every list and state at time 0', () => {
   const lines = render(state(-1, 1), slice(-1, [1]), state(-1, 2), slice(0, [1, 2]), state(0, 2), step(0, 'kill', [1]))
   assert.deepEqual(lines, [
     '   +0.000s  start     192.0.2.1 192.0.2.2 listed',
@@ -41,11 +41,11 @@ test('what comes about at time 0 itself is told by its first line', () => {
   ])
 })
 
-test('where nobody is listed at time 0 that is said', () => {
+test('the first line states that nobody is listed at time 0', () => {
   assert.deepEqual(render(state(-1, 1), step(5, 'compact', [])).slice(0, 1), ['   +0.000s  start     nobody listed'])
 })
 
-test('a list says what came and went where somebody stays, and by whom; nobody is not the same as gone', () => {
+test('a list line shows the writer, and the difference if an address stays; an empty list differs from a deleted one', () => {
   const changes = [slice(1000, [2, 3]), slice(1500, [4]), sliceGone(2000), slice(3000, []), slice(3500, [1, 2])]
   const lines = render(...begin(2), ...changes, leases(4000, []))
   assert.deepEqual(lines.slice(1, -1), [
@@ -58,12 +58,12 @@ test('a list says what came and went where somebody stays, and by whom; nobody i
   ])
 })
 
-test('two leases of one address are listed twice, and the loss of one is told', () => {
+test('the loss of one of two leases for the same address is shown', () => {
   const lines = render(...begin(1), leases(-1, [1, 1]), leases(1000, [1]))
   assert.equal(lines[1], '   +1.000s  leases    192.0.2.1  (-192.0.2.1)')
 })
 
-test('of a master that is new everything is told, of others what changed', () => {
+test('the line of a new master shows its whole state, that of a known master only what changed', () => {
   const lines = render(...begin(1), state(1000, 2), state(2000, 1, { address: address(9) }), state(3000, 2, frozen))
   assert.deepEqual(lines.slice(1, -1), [
     '   +1.000s  state     master-2: 192.0.2.2, sidecar running, server ready, clients served, renews, healthy',
@@ -72,7 +72,7 @@ test('of a master that is new everything is told, of others what changed', () =>
   ])
 })
 
-test('connections that failed are one line for each second and address, unless something comes between', () => {
+test('failed connections share one line per second and address, unless another line comes between', () => {
   const nobody = { ...refused(1500, 1), address: '', outcome: 'nobody' } as DrillEvent
   const silent = { ...refused(1200, 3), outcome: 'black-holed' } as DrillEvent
   const lines = render(
@@ -90,7 +90,7 @@ test('connections that failed are one line for each second and address, unless s
   ])
 })
 
-test('a connection that is told late is told with what it is told after', () => {
+test('a connection that is reported late gets the time of the line before it', () => {
   const late = { ...refused(1000, 3), outcome: 'black-holed' } as DrillEvent
   assert.deepEqual(
     render(...begin(3), refused(3100, 2), late, refused(3200, 2), step(3300, 'compact', [])).slice(1, -1),
@@ -102,11 +102,11 @@ test('a connection that is told late is told with what it is told after', () => 
   )
 })
 
-test('what is listed for the first time has not come then', () => {
+test('the first list of leases is shown without additions', () => {
   assert.deepEqual(render(...begin(1), leases(1000, [1])).slice(1, -1), ['   +1.000s  leases    192.0.2.1'])
 })
 
-test('a run whose events were not kept has no transcript', () => {
+test('a run without stored events has no transcript', () => {
   assert.equal(renderTranscript({ seed: 1, violations: [], events: undefined }), '')
 })
 
@@ -126,7 +126,7 @@ const happenings = fc
   )
   .map((all) => all.toSorted(([a], [b]) => a - b).map(([atMs, make]) => make(atMs)))
 
-test('a stream tells the same lines as the whole, none later than a second after its event, in the order of time', () => {
+test('a streamed transcript has the same lines as the whole one, in time order', () => {
   fc.assert(
     fc.property(happenings, (events) => {
       const transcript = new Transcript()

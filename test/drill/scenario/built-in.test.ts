@@ -26,12 +26,12 @@ function storesOf({ fleet }: Scenario): readonly FleetPlan['leaseStore'][] {
     : stores
 }
 
-test('all seventeen scenarios are there', () => {
+test('the folder of built-in scenarios contains seventeen', () => {
   assert.equal(scenarios.length, 17)
 })
 
 for (const scenario of scenarios) {
-  test(`${scenario.name} holds, whatever stores the leases`, async () => {
+  test(`${scenario.name} violates no invariant with any tested lease store`, async () => {
     for (const [seed, leaseStore] of storesOf(scenario).entries()) {
       assert.deepEqual(await run(scenario, { leaseStore }, seed), [], `leases in ${leaseStore}, seed ${seed}`)
     }
@@ -67,7 +67,7 @@ const known: Readonly<Record<'master-count' | 'none', Readonly<Record<string, re
 
 for (const reconciler of ['master-count', 'none'] as const) {
   for (const [name, broken] of Object.entries(known[reconciler])) {
-    test(`with ${reconciler}, ${name} shows what is known: ${broken.join(', ') || 'it holds'}`, async () => {
+    test(`with ${reconciler}, ${name} violates exactly the known invariants: ${broken.join(', ') || 'it holds'}`, async () => {
       const scenario = scenarios.find((one) => one.name === name)
       assert.ok(scenario !== undefined)
       const apiserverCount = scenario.fleet.masters.length
@@ -77,7 +77,7 @@ for (const reconciler of ['master-count', 'none'] as const) {
   }
 }
 
-test('who looks on sees as much after an hour, when servers have ended every watch that they may', async () => {
+test('a crash after more than an hour, when servers have ended their watches, violates no invariant', async () => {
   const crash = scenarios.find((one) => one.name === 'crash')
   assert.ok(crash !== undefined)
   const late = {

@@ -14,7 +14,7 @@ const text = readFileSync(join(docs, 'drills.md'), 'utf8')
 const blocks = (language: string): readonly string[] =>
   [...text.matchAll(new RegExp(`^\`\`\`${language}\n([\\s\\S]*?)^\`\`\``, 'gm'))].map((match) => match[1] ?? '')
 
-test('docs/drills.md says of every figure how it is measured', () => {
+test('docs/drills.md documents every figure', () => {
   const names = figureRows.map(({ name }) => name.trim().replace(/ \((?:s|%)\)$/, ''))
   const section = text.split('\n## ').find((part) => part.startsWith('Figures\n')) ?? ''
   const [, , ...rows] = [...section.matchAll(/^\| ([^|]+) \| [^|]+ \|$/gm)].map((match) => match[1])
@@ -34,7 +34,7 @@ test('docs/drills.md names every flag', () => {
   }
 })
 
-test('the scenario in docs/drills.md is right, and its command lines are accepted', () => {
+test('the scenario in docs/drills.md is valid, and its command lines are accepted', () => {
   for (const scenario of blocks('yaml')) assert.doesNotThrow(() => parseScenario(scenario, 'docs/drills.md'))
   const lines = blocks('sh')
     .flatMap((block) => block.replaceAll('\\\n', ' ').split('\n'))
@@ -57,6 +57,6 @@ test('the scenario in docs/drills.md is right, and its command lines are accepte
   }
 })
 
-test('what docs/drills.md links to is there', () => {
+test('every local file that docs/drills.md links to exists', () => {
   for (const [, target = ''] of text.matchAll(/\]\(([^)#:]+)\)/g)) assert.ok(existsSync(join(docs, target)), target)
 })

@@ -15,7 +15,7 @@ const short: Scenario = { ...scenario, durationMs: 10_000 }
 const sentence =
   'Not everything could be judged: the effects of the last step are due by 25s, and the drill ended at 10s; lengthen its duration.'
 
-test('a drill that ends before what its last step leads to is due holds, and each report says so', async () => {
+test('a drill that ends before the effects of its last step are due holds, and each report states that', async () => {
   const report = await runDrill(short)
   assert.deepEqual([report.held, report.unchecked], [true, sentence])
   assert.ok(renderText(report).replaceAll('\n', ' ').includes(sentence))
@@ -23,7 +23,7 @@ test('a drill that ends before what its last step leads to is due holds, and eac
   assert.ok(renderJunit(report).includes(`<property name="unchecked" value="${sentence}"/>`))
 })
 
-test('what the last step leads to is due when everything has recovered, or the longest lease has ended', () => {
+test('the effects of the last step are due after the recovery, or at the end of the longest lease', () => {
   const { steps, fleet } = short
   const long = { ...fleet, leaseTtlMs: 60_000 }
   const roll = { atMs: 5_000, action: 'rolling-restart', masters: 'all', part: 'both', pauseMs: 1_000 } as const
@@ -49,7 +49,7 @@ const replace = (atMs: number, masters: 'all' | readonly string[]): Step => {
 }
 const heal = (atMs: number, masters: 'all' | readonly string[]): Step => ({ atMs, action: 'heal', masters })
 
-test('what is done on a slow way is due as much later as that is slow', () => {
+test('a slow connection delays the time at which effects are due in proportion to its delay', () => {
   const dueMs: readonly (readonly [steps: readonly Step[], ms: number])[] = [
     // Twelve delayed messages count once if the slowness ends. If it lasts, they count twice: for the affected master
     // and for the one that reacts.
@@ -77,7 +77,7 @@ function uncheckedFor(steps: readonly Step[], fleet = short.fleet): string {
   return whyUnchecked({ ...short, steps, fleet, durationMs: 3_600_000 }) ?? ''
 }
 
-test("how slow is too slow for a lease is each master's own", () => {
+test('the delay that is too slow for a lease depends on the TTL and kind of each master', () => {
   const { fleet } = short
   const [first = assert.fail(), ...others] = fleet.masters
   const withFirst = (own: Partial<MasterPlan>, rest: Partial<FleetPlan> = {}): FleetPlan => {
@@ -92,7 +92,7 @@ test("how slow is too slow for a lease is each master's own", () => {
   assert.equal(uncheckedFor(one('master-2'), upstream), '')
 })
 
-test('where leases are in no store of their own, nobody is slow on the way there', () => {
+test('a slow path to the lease store matters only with leases in etcd or kine', () => {
   const steps = [slow(1_000, { from: 'store' })]
   for (const leaseStore of ['kubernetes', 'memory'] as const) {
     assert.equal(uncheckedFor(steps, { ...short.fleet, leaseStore }), '')
@@ -102,7 +102,7 @@ test('where leases are in no store of their own, nobody is slow on the way there
   }
 })
 
-test('kube-apiservers alone have until their next look, and each variant is asked', async () => {
+test('effects in a fleet of kube-apiservers are due at their next reconcile, and every variant is checked', async () => {
   const kubeApiservers = { name: 'kube-apiserver', fleet: {}, kubeApiservers: true }
   const { fleet } = vary(short, kubeApiservers)
   assert.equal(whyUnchecked({ ...short, fleet, durationMs: 5_000 + 15_000 + 2_000 + 10_000 }), undefined)
@@ -114,7 +114,7 @@ test('kube-apiservers alone have until their next look, and each variant is aske
   assert.match(unchecked ?? '', /due by 32s/)
 })
 
-test('nothing is due of who is too slow for its lease to the end, and each report says so', async () => {
+test('no effect is due for a master that stays too slow for its lease, and the report is marked as unchecked', async () => {
   for (const steps of [
     [slow(417)],
     [slow(417), heal(8_000, ['master-1'])],
@@ -131,7 +131,7 @@ test('nothing is due of who is too slow for its lease to the end, and each repor
   assert.deepEqual([held, unchecked !== undefined], [true, true])
 })
 
-test('the built-in scenarios and random schedules are long enough for everything', async () => {
+test('built-in scenarios and random schedules are long enough for all effects to be due', async () => {
   const seeds = Array.from({ length: 100 }, (_, index) => index + 1)
   for (const one of [...(await builtInScenarios()), ...seeds.map(randomScenario)]) {
     assert.equal(whyUnchecked(one), undefined, one.name)

@@ -15,7 +15,7 @@ const files = readdirSync(directory).sort()
 const textOf = (file: string): string => readFileSync(join(directory, file), 'utf8')
 const schema = z.fromJSONSchema(scenarioSchema() as Parameters<typeof z.fromJSONSchema>[0])
 
-test('there are seventeen built-in scenarios', () => {
+test('the folder of built-in scenarios contains exactly these seventeen', () => {
   const names = [
     'clock-skew',
     'crash',
@@ -42,7 +42,7 @@ test('there are seventeen built-in scenarios', () => {
 })
 
 for (const file of files) {
-  test(`${file} is right by the parser and by the schema, and named as its file`, () => {
+  test(`${file} is valid for the parser and the schema, and is named like its scenario`, () => {
     const text = textOf(file)
     assert.equal(`${parseScenario(text, file).name}.yaml`, file)
     assert.deepEqual(schema.safeParse(parse(text)).error?.issues, undefined)
@@ -50,7 +50,7 @@ for (const file of files) {
     for (const line of text.split('\n')) assert.ok(line.length <= 140, line)
   })
 
-  test(`${file} says no default twice`, () => {
+  test(`${file} sets no key to its default value`, () => {
     const value: unknown = parse(textOf(file))
     const scenario = parseScenario(textOf(file), file)
     for (const path of pathsIn(value)) {
@@ -65,12 +65,12 @@ for (const file of files) {
   })
 }
 
-test('the committed schema is the one that the keys make', () => {
+test('the committed JSON schema equals the generated one', () => {
   const committed = readFileSync(join(directory, '../drill.schema.json'), 'utf8')
   assert.deepEqual(JSON.parse(committed), scenarioSchema(), 'npm run generate')
 })
 
-test('the schema refuses what the parser refuses, as far as a schema can', () => {
+test('the schema rejects misspelled keys, wrong types and values out of range that the parser rejects', () => {
   const wrong = [
     (text: string) => text.replace('masters: 5', 'masters: 0'),
     (text: string) => text.replace('masters: 5', 'master: 5'),
@@ -87,7 +87,7 @@ test('the schema refuses what the parser refuses, as far as a schema can', () =>
   }
 })
 
-test('a built-in scenario is found by its name, another one by its path', async (t) => {
+test('builtInScenarios returns every built-in file, and loadScenario loads another file by its path', async (t) => {
   assert.deepEqual(
     (await builtInScenarios()).map(({ name }) => `${name}.yaml`),
     files,
@@ -107,7 +107,7 @@ const notThere: readonly (readonly [name: string, message: RegExp])[] = [
   ['config', /^SCENARIO: cannot read config: it is a directory$/],
 ]
 for (const [name, message] of notThere) {
-  test(`${name} is no scenario, and what is said of it helps`, async () => {
+  test(`${name} is refused as a scenario, with a helpful error`, async () => {
     await assert.rejects(loadScenario(name), { code: 'InvalidInput', message })
   })
 }

@@ -236,26 +236,26 @@ const inMasters: readonly (readonly [masters: readonly string[], mistake: string
   [['{settings: {securePort: 0}}', '{}'], '7:31: securePort: must be a whole number from 1 to 65535, not 0'],
 ]
 
-test('the file in which mistakes are made is right without them', () => assert.deepEqual(mistakesIn(base), []))
+test('the file that the other tests change has no mistakes itself', () => assert.deepEqual(mistakesIn(base), []))
 
-test('each mistake in the file is named in one line with its place', () => {
+test('each mistake at the top level of the file is reported in one line with its position', () => {
   for (const [from, to, mistake] of inTheFile) assert.deepEqual(mistakesIn(replaced(from, to)), [mistake])
 })
 
-test('each mistake in the fleet is named in one line with its place', () => {
+test('each mistake in the fleet is reported in one line with its position', () => {
   for (const [line, mistake] of inTheFleet) {
     assert.deepEqual(mistakesIn(replaced('  masters: 3\n', `  masters: 3\n  ${line}\n`)), [mistake])
   }
 })
 
-test('each mistake in a list of masters is named in one line with its place', () => {
+test('each mistake in a list of masters is reported in one line with its position', () => {
   for (const [masters, mistake] of inMasters) {
     const list = masters.map((master) => `    - ${master}\n`).join('')
     assert.deepEqual(mistakesIn(replaced('  masters: 3\n', `  masters:\n${list}`)), [mistake])
   }
 })
 
-test('all values that are wrong by themselves are named at once, in the order of the file', () => {
+test('all values that are invalid by themselves are reported together, in file order', () => {
   const text = base
     .replace('masters: 3', 'masters: 3\n  leaseTtl: 3s\n  reconciler: leases')
     .replace('at: 5s', 'at: -5s')
@@ -273,7 +273,7 @@ test('all values that are wrong by themselves are named at once, in the order of
   ])
 })
 
-test('what is wrong between values is named at once too, when each value is right', () => {
+test('conflicts between values are reported together, but only if each value is valid by itself', () => {
   const text = base
     .replace('masters: 3', 'masters: 3\n  leaseTtl: 3s')
     .concat('  - {at: 7s, action: freeze, masters: [master-4, master-1, master-1]}\n')

@@ -45,14 +45,14 @@ const stories: readonly (readonly [title: string, steps: readonly Step[], unknow
   ],
 ]
 for (const [title, steps, names] of stories) {
-  test(`unknown: ${title}: ${names.join(', ') || 'nobody'}; a drill does nothing to whoever is not there`, async () => {
+  test(`a step that names ${title}: unknown masters: ${names.join(', ') || 'nobody'}; the drill runs`, async () => {
     const story: Scenario = { ...scenario, steps }
     assert.deepEqual(unknownNames(story), names)
     await runDrill(story)
   })
 }
 
-test('whom random schedules and the built-in scenarios name is there', async () => {
+test('random schedules and built-in scenarios name only masters that exist at some time', async () => {
   const seeds = Array.from({ length: 300 }, (_, index) => index + 1)
   const all = [...seeds.map(randomScenario), ...(await builtInScenarios()).map((one) => drawSteps(one, 1))]
   for (const one of all) assert.deepEqual(unknownNames(one), [], one.name)
@@ -74,7 +74,7 @@ function replace(roster: Roster, name: string): MasterPlan {
   return successor
 }
 
-test('a name means whoever came in its place, however often, and nobody when nobody came', () => {
+test('a name resolves to the latest successor of its master, and to nothing if the master has none', () => {
   const roster = rosterOf(masterPlan(1), masterPlan(2))
   assert.equal(replace(roster, 'master-1').name, 'master-1-anew')
   assert.equal(replace(roster, 'master-1-anew').name, 'master-1-anew-anew')
@@ -83,14 +83,14 @@ test('a name means whoever came in its place, however often, and nobody when nob
   assert.deepEqual(roster.resolve('all'), ['master-1-anew-anew'])
 })
 
-test('a successor has the address and the settings of before, and a clock that is ahead', () => {
+test('a successor has the address and settings of its predecessor, and a clock that is a minute ahead', () => {
   const roster = rosterOf(masterPlan(1, { skewMs: -500 }))
   roster.configure('master-1', { leaseTtlMs: 6_000 })
   const settings = { leaseTtlMs: 6_000 }
   assert.deepEqual(replace(roster, 'master-1'), masterPlan(1, { name: 'master-1-anew', skewMs: 59_500, settings }))
 })
 
-test('another one has the next number whose name and addresses nobody has', () => {
+test('an additional master gets the next number whose name and addresses are unused', () => {
   const dual = (number: number, over: Partial<MasterPlan> = {}): MasterPlan =>
     masterPlan(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number.toString(16)}`], ...over })
   const roster = rosterOf(dual(1), masterPlan(3, { name: 'master-4' }))
@@ -99,13 +99,13 @@ test('another one has the next number whose name and addresses nobody has', () =
   assert.deepEqual(roster.another(dual(1)).addresses, ['192.0.2.5', '2001:db8::5'])
 })
 
-test('addresses that masters were rolled to are taken too', () => {
+test('an address that a master was reconfigured to is not given to an additional master', () => {
   const roster = rosterOf(masterPlan(1), masterPlan(2))
   roster.configure('master-1', { addresses: ['192.0.2.3'] })
   assert.equal(roster.another(masterPlan(1)).name, 'master-4')
 })
 
-test('the thousandth master has an address that exists, as all before it', () => {
+test('a thousand masters have distinct valid addresses', () => {
   const roster = rosterOf(masterPlan(1))
   const first = roster.plan('master-1') as MasterPlan
   for (let count = 1; count < 1000; count++) roster.add(roster.another(first))

@@ -21,7 +21,7 @@ function steps(...lines: readonly string[]): readonly Step[] {
   return parse(`fleet: {masters: 5}\nsteps:\n${lines.map((line) => `  - {${line}}\n`).join('')}`).steps
 }
 
-test('what is left out is as run has it, and the drill lasts until everything has come right', () => {
+test('omitted keys get their defaults, and the default duration includes time to recover', () => {
   const master = (number: number) => ({
     name: `master-${number}`,
     addresses: [`192.0.2.${number}`],
@@ -52,7 +52,7 @@ test('what is left out is as run has it, and the drill lasts until everything ha
   })
 })
 
-test('a master says only what it has of its own', () => {
+test('a master in the list overrides only the keys that it sets', () => {
   const { fleet } = parse(`fleet:
   masters:
     - {}
@@ -72,7 +72,7 @@ steps: []
   assert.deepEqual([skewMs, driftPpm, settings], [-3_600_000, -200, { leaseTtlMs: 60_000, onShutdown: 'keep' }])
 })
 
-test('steps may stand in any order, and those of one time keep theirs', () => {
+test('steps are sorted by time, and steps of the same time stay in file order', () => {
   const order = steps(
     'at: 9s, action: compact',
     'at: 1s, action: heal',
@@ -128,12 +128,12 @@ const read: readonly (readonly [line: string, step: object])[] = [
   ['action: random, for: 1m, seed: 3', { action: 'random', forMs: 60_000, seed: 3 }],
 ]
 for (const [line, step] of read) {
-  test(`{${line}} is read, with what is left out`, () => {
+  test(`{${line}} is parsed, with defaults for omitted keys`, () => {
     assert.deepEqual(steps(`at: 5s, ${line}`), [{ atMs: 5000, ...step }])
   })
 }
 
-test('masters that come during the drill may be named', () => {
+test('steps may name masters that join during the drill', () => {
   const named = steps(
     'at: 1s, action: replace, masters: [master-2]',
     'at: 7s, action: kill, masters: [master-2-anew]',
@@ -145,7 +145,7 @@ test('masters that come during the drill may be named', () => {
   assert.throws(() => steps('at: 4s, action: kill, masters: [master-2-anew]'), /master-2-anew/)
 })
 
-test('addresses that several masters share are said to be virtual', () => {
+test('masters may share an address that is one of virtualAddresses', () => {
   const { fleet } = parse(`fleet:
   masters:
     - addresses: [192.0.2.100]
@@ -159,7 +159,7 @@ steps: []
   )
 })
 
-test('a scenario that is written as a file is read back as the same', () => {
+test('a scenario with any action is rendered to a file and parsed back unchanged', () => {
   const seen = new Set<string>()
   for (let seed = 1; seed <= 100; seed++) {
     const scenario = randomScenario(seed)

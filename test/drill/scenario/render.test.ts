@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { describeStep } from '../../../src/drill/scenario/render.ts'
 import type { Step } from '../../../src/drill/scenario/scenario.ts'
 
-test('a step is told as what is done, to whom, and how', () => {
+test('describeStep names the action of a step, its masters and its parameters', () => {
   const told = (step: Step, ...masters: readonly string[]): string => describeStep(step, masters)
   const masters = ['master-2']
   const atMs = 5000

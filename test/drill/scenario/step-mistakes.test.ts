@@ -175,14 +175,14 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   ['at: 5s\naction: random\nfor: 60s\nseed: -1', '11:11: seed: must be a whole number from 0 to 4294967295, not -1'],
 ]
 
-test('each mistake in a step is named in one line with its place', () => {
+test('each mistake in a step is reported in one line with its position', () => {
   const only = '  - at: 5s\n    action: kill\n    masters: [master-2]\n'
   for (const [step, mistake] of inAStep) {
     assert.deepEqual(mistakesIn(replaced(only, `  - ${step.replaceAll('\n', '\n    ')}\n`)), [mistake])
   }
 })
 
-test('whoever came in the place of a master may be given its address, and nobody else', () => {
+test('a successor may be given the address of its predecessor, but not that of another master', () => {
   const only = '  - at: 5s\n    action: kill\n    masters: [master-2]\n'
   const roll = (address: string): string =>
     replaced(
@@ -193,7 +193,7 @@ test('whoever came in the place of a master may be given its address, and nobody
   assert.deepEqual(mistakesIn(roll('192.0.2.3')), ['9:84: addresses: has an address of master-3'])
 })
 
-test('a key without a value is left out', () => {
+test('a key without a value counts as omitted', () => {
   const only = '    masters: [master-2]\n'
   assert.deepEqual(
     mistakesIn(replaced(only, `${only}    jitter:\n    for:\n    part:\nduration:\nbounds: {listed: }\n`)),

@@ -8,7 +8,7 @@ const upstream = (count: number) =>
     masters: Array.from({ length: count }, (_, index) => masterPlan(index + 1, { kind: 'kube-apiserver' })),
   })
 
-test('kube-apiservers alone come up: namespaces, ServiceCIDR, Service and everybody listed', async (t) => {
+test('a fleet of kube-apiservers creates namespaces and Service, and lists all of them', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(3))
   t.after(() => fleet.target.close())
   assert.deepEqual(fleet.listed, addresses(1, 2, 3))
@@ -20,7 +20,7 @@ test('kube-apiservers alone come up: namespaces, ServiceCIDR, Service and everyb
   assert.ok(fleet.listings[0] !== undefined && fleet.listings[0].atMs < 5_000, 'at the first tick')
 })
 
-test('a kube-apiserver is cut off from etcd until the last fault that does so ends', async (t) => {
+test('a kube-apiserver is cut off from etcd until the last fault that cuts it off ends', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(1))
   t.after(() => fleet.target.close())
   for (const [step, reachesEtcd] of overlappingEtcdCuts('master-1')) {
@@ -29,7 +29,7 @@ test('a kube-apiserver is cut off from etcd until the last fault that does so en
   }
 })
 
-test('a kube-apiserver makes a Service that is gone at its next tick, and never mends one that is wrong', async (t) => {
+test('a kube-apiserver recreates a deleted Service at its next tick, but does not repair a wrong port', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(2))
   t.after(() => fleet.target.close())
   await fleet.perform({ type: 'damage', damage: 'service-deleted' })
@@ -44,7 +44,7 @@ test('a kube-apiserver makes a Service that is gone at its next tick, and never 
   )
 })
 
-test('a foreign address that is not ready is not listed, although a kube-apiserver carries it over into the slice', async (t) => {
+test('an unready foreign address does not count as listed, although a kube-apiserver copies it to the slice', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(1))
   t.after(() => fleet.target.close())
   const before = fleet.listings.length
@@ -54,7 +54,7 @@ test('a foreign address that is not ready is not listed, although a kube-apiserv
   for (const listing of fleet.listings.slice(before)) assert.deepEqual(listing.addresses, addresses(1))
 })
 
-test('its two parts are one process: whichever is killed, frozen or told to stop', async (t) => {
+test('server and sidecar of a kube-apiserver are one process: a kill, freeze or SIGTERM of either affects both', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(2))
   t.after(() => fleet.target.close())
   const master = 'master-1'
@@ -78,7 +78,7 @@ test('its two parts are one process: whichever is killed, frozen or told to stop
   }
 })
 
-test('one whose /readyz fails stays listed: upstream does not look', async (t) => {
+test('a kube-apiserver whose /readyz fails stays listed', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(2))
   t.after(() => fleet.target.close())
   await fleet.perform({ type: 'readyz', master: 'master-1', answer: 'unready' })
@@ -87,7 +87,7 @@ test('one whose /readyz fails stays listed: upstream does not look', async (t) =
   assert.equal(fleet.member(1).healthy, false)
 })
 
-test('beside masters it is one fleet', async (t) => {
+test('two masters and a kube-apiserver are all listed, and the kube-apiserver is removed after its death', async (t) => {
   const masters = [masterPlan(1), masterPlan(2), masterPlan(3, { kind: 'kube-apiserver' })]
   const fleet = await FleetUnderTest.started(fleetPlan(3, { masters }))
   t.after(() => fleet.target.close())
@@ -98,7 +98,7 @@ test('beside masters it is one fleet', async (t) => {
 })
 
 for (const leaseStore of ['kubernetes', 'memory'] as const) {
-  test(`it has no place in a fleet whose leases are in ${leaseStore}, and says so in one line`, async () => {
+  test(`a kube-apiserver is refused in a fleet with leases in ${leaseStore}, with a one-line error`, async () => {
     const fleet = new FleetUnderTest({ ...upstream(1), leaseStore })
     await assert.rejects(fleet.join(masterPlan(1, { kind: 'kube-apiserver' })), {
       name: 'DrillError',
@@ -108,7 +108,7 @@ for (const leaseStore of ['kubernetes', 'memory'] as const) {
   })
 }
 
-test('the slower of its two connections says how slow it is', async (t) => {
+test('delayMs of a kube-apiserver is the delay of its slowed connection, whichever of the two it is', async (t) => {
   for (const way of ['api', 'store'] as const) {
     const fleet = await FleetUnderTest.started(upstream(2))
     t.after(() => fleet.target.close())

@@ -54,7 +54,7 @@ function watched(answer: Promise<unknown>): { state: string } {
   return seen
 }
 
-test('a request to a frozen server is answered when the server goes on', async () => {
+test('a request to a frozen server is answered when the server is thawed', async () => {
   const { time, server, link, served } = setUp()
   server.frozen = true
   const answer = watched(link.send(get, never))
@@ -79,7 +79,7 @@ test('a request to a frozen server times out, and one to a frozen server that is
   assert.equal(server.streams, 0)
 })
 
-test('a watch survives its server being frozen, silent meanwhile, and tells afterwards what happened', async () => {
+test('a watch survives a freeze of its server, and delivers the events of that time afterwards', async () => {
   const { time, server, link, tell } = setUp()
   const opened = link.send({ ...get, stream: true }, never)
   await time.advance(20)
@@ -105,7 +105,7 @@ test('a watch survives its server being frozen, silent meanwhile, and tells afte
   stop.abort()
 })
 
-test('what a process asked takes effect although it is killed before the answer comes, and it hears nothing', async () => {
+test('a request takes effect although its process is frozen before the answer, and the process receives nothing', async () => {
   const { time, clock, link, served } = setUp()
   const answer = watched(link.send({ ...get, method: 'PUT' }, never))
   clock.freeze()
@@ -113,7 +113,7 @@ test('what a process asked takes effect although it is killed before the answer 
   assert.deepEqual([answer.state, served], ['waiting', ['PUT']])
 })
 
-test('a request costs one event of the simulator, answered or refused', async () => {
+test('a request costs one simulator event, whether it is answered or refused', async () => {
   const { time, server, link } = setUp()
   const answer = watched(link.send(get, never))
   await time.advance(100)
@@ -124,7 +124,7 @@ test('a request costs one event of the simulator, answered or refused', async ()
   assert.deepEqual([refused.state, time.events], ['connection refused', 2])
 })
 
-test('a black hole swallows what is sent, and is no other cause of silence than its own', async () => {
+test('a thaw does not heal a cut, and a heal resets the request that was sent into it', async () => {
   const { time, server, link } = setUp()
   server.cut = true
   server.frozen = true
@@ -141,7 +141,7 @@ test('a black hole swallows what is sent, and is no other cause of silence than 
 
 const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'
 
-test('what a rule says is answered, left unanswered or late; other requests go on their way, and nothing is done', async () => {
+test('a fault rule refuses, hangs or delays matching requests only, and a refused one does not reach the server', async () => {
   const { time, server, link, served } = setUp()
   server.apply({ fault: { type: 'status', status: 429, retryAfterMs: 6_000 }, resource: 'leases' })
   const refused = link.send({ ...get, path: leases }, never)
@@ -163,7 +163,7 @@ test('what a rule says is answered, left unanswered or late; other requests go o
   assert.equal(late.state, 'answered')
 })
 
-test('watches are cut when a rule says so, and when they are old; one event is lost', async () => {
+test('cut-watches ends open watches at once and later ones at the age limit; lose-event drops one event', async () => {
   const { time, server, link, tell } = setUp()
   const watch = async (): Promise<{ readonly heard: unknown[]; readonly end: { state: string } }> => {
     const opened = link.send({ ...get, stream: true }, never)
@@ -193,7 +193,7 @@ test('watches are cut when a rule says so, and when they are old; one event is l
   assert.equal(second.end.state, 'connection reset')
 })
 
-test('a probe tells what the server says of itself, is told what a rule says, and waits no longer than it may', async () => {
+test('a probe returns what the server reports or what a fault rule sets, and gives up after its timeout', async () => {
   const { time, clock, server } = setUp()
   const readiness = simulatedReadiness(server, clock, seededRandom(1, 'probe'))
   const probe = async (): Promise<string> => {
@@ -228,7 +228,7 @@ test('a probe tells what the server says of itself, is told what a rule says, an
   assert.equal(await probe(), 'ready')
 })
 
-test('servers whose datastore was dead leave what they are asked unanswered, and are back one after the other', async () => {
+test('servers without a datastore do not answer, and recover one after the other when it returns', async () => {
   const { time, clock, datastore, server, link } = setUp()
   const servers = [server, new SimulatedServer(datastore), new SimulatedServer(datastore)]
   datastore.state = 'away'

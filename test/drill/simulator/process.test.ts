@@ -5,7 +5,7 @@ import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-servi
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { never } from './fleet-under-test.ts'
 
-test('a process that is frozen neither reads shared leases nor hears of them, and does when it goes on', async () => {
+test('a frozen process receives neither lists nor changes of shared leases until it is thawed', async () => {
   const time = new VirtualClock()
   const registry = new MemoryLeaseRegistry(time.view())
   const clock = processClock(time)
@@ -27,7 +27,7 @@ test('a process that is frozen neither reads shared leases nor hears of them, an
   stop.abort()
 })
 
-test('the monotonic time of a stopped store stands still, each time that it is stopped; its wall clock goes on', async () => {
+test('the monotonic clock of a store stands still whenever it is stopped; its wall clock continues', async () => {
   const time = new VirtualClock()
   const clock = new StoreClock(time)
   const [wallMs, monotonicMs] = [clock.wallMs(), clock.monotonicMs()]

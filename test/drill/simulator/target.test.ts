@@ -12,7 +12,7 @@ async function started(t: { after(undo: () => Promise<void>): void }, plan: Flee
 }
 
 for (const leaseStore of stores) {
-  test(`leases in ${leaseStore}: whose leases there are is told, and follows deaths and returns`, async (t) => {
+  test(`leases in ${leaseStore}: the leased addresses are reported when they change, after deaths and returns of masters`, async (t) => {
     const fleet = await started(t, fleetPlan(3, { leaseStore }))
     assert.deepEqual(fleet.leased, addresses(1, 2, 3))
     assert.deepEqual(fleet.listed, addresses(1, 2, 3))
@@ -35,7 +35,7 @@ for (const leaseStore of stores) {
     }
   })
 
-  test(`leases in ${leaseStore}: SIGTERM withdraws at once, and the process has ended then`, async (t) => {
+  test(`leases in ${leaseStore}: a second after SIGTERM a sidecar has withdrawn and ended`, async (t) => {
     const fleet = await started(t, fleetPlan(3, { leaseStore }))
     await fleet.perform({ type: 'terminate', master: 'master-1', part: 'sidecar' })
     assert.equal(fleet.member(1).ended, false)
@@ -46,7 +46,7 @@ for (const leaseStore of stores) {
     assert.deepEqual(fleet.leased, addresses(2, 3))
   })
 
-  test(`leases in ${leaseStore}: a sidecar that is frozen does nothing, and goes on when it is thawed`, async (t) => {
+  test(`leases in ${leaseStore}: a frozen sidecar sends no requests, and is listed again after a thaw`, async (t) => {
     const fleet = await started(t, fleetPlan(3, { leaseStore }))
     await fleet.perform({ type: 'freeze', master: 'master-3', part: 'sidecar' })
     const fromMs = fleet.nowMs
@@ -58,7 +58,7 @@ for (const leaseStore of stores) {
     assert.deepEqual(fleet.listed, addresses(1, 2, 3))
   })
 
-  test(`leases in ${leaseStore}: a datastore that is away takes nobody out, and what was cut stays cut when it is back`, async (t) => {
+  test(`leases in ${leaseStore}: a datastore outage removes no master, and a path that was cut stays cut after it`, async (t) => {
     const fleet = await started(t, fleetPlan(3, { leaseStore }))
     const fromMs = fleet.nowMs
     await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'cut', master: 'master-2', path: 'api' })
@@ -81,7 +81,7 @@ for (const leaseStore of stores) {
   })
 }
 
-test('with `none` everybody is listed by hand from the beginning, and a dead one stays', async (t) => {
+test('with `none` the drill itself lists every master from the beginning, and a dead one stays listed', async (t) => {
   const fleet = await started(t, fleetPlan(3, { reconciler: 'none' }))
   assert.deepEqual(fleet.listed, addresses(1, 2, 3))
   await fleet.perform({ type: 'kill', master: 'master-1', part: 'sidecar' })
@@ -92,7 +92,7 @@ test('with `none` everybody is listed by hand from the beginning, and a dead one
   assert.ok(fleet.target.members.slice(1).every(({ healthy }) => healthy))
 })
 
-test('with `master-count` a dead master stays, and as many are listed as there are places', async (t) => {
+test('with `master-count` a dead master stays listed, and the list has apiserverCount addresses', async (t) => {
   const fleet = await started(t, fleetPlan(3, { reconciler: 'master-count', apiserverCount: 2 }))
   assert.equal(fleet.listed?.length, 2)
   const full = await started(t, fleetPlan(3, { reconciler: 'master-count' }))
@@ -101,7 +101,7 @@ test('with `master-count` a dead master stays, and as many are listed as there a
   assert.deepEqual(full.listed, addresses(1, 2, 3))
 })
 
-test('what a partition cuts is apart: each way is healed by itself, and a thaw heals none', async (t) => {
+test('the paths of a partition are healed separately, and a thaw heals none of them', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   const master = 'master-1'
   const member = fleet.member(1)
@@ -130,7 +130,7 @@ test('what a partition cuts is apart: each way is healed by itself, and a thaw h
   assert.equal(member.connected, true)
 })
 
-test('a sidecar has been ready once its server has told it so, and each life begins anew', async (t) => {
+test('hasBeenReady is true once a sidecar has seen its server ready, and false again after a restart', async (t) => {
   const fleet = await FleetUnderTest.started(fleetPlan(1))
   t.after(() => fleet.target.close())
   assert.equal(fleet.member(1).hasBeenReady, true)
@@ -144,7 +144,7 @@ test('a sidecar has been ready once its server has told it so, and each life beg
   assert.equal(fleet.member(1).hasBeenReady, true)
 })
 
-test('a server that is killed or told to stop refuses, and serves again from its start', async (t) => {
+test('a killed or terminated server refuses connections, and serves again when it is started', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   for (const type of ['kill', 'terminate'] as const) {
     await fleet.perform({ type, master: 'master-1', part: 'server' })
@@ -165,7 +165,7 @@ test('a server that is killed while it is frozen is not frozen when it is starte
   assert.equal(fleet.member(1).clientConnections, 'served')
 })
 
-test('/readyz says, or does not, what it is told to', async (t) => {
+test('/readyz gives the answer that was set, or none', async (t) => {
   const fleet = await started(t, fleetPlan(3))
   const member = fleet.member(1)
   const told = async (answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails') => {
@@ -180,7 +180,7 @@ test('/readyz says, or does not, what it is told to', async (t) => {
   assert.equal((await told('hangs')).answering, false)
 })
 
-test('lives overlap, the earlier one ends by itself, and a kill ends whatever runs', async (t) => {
+test('sidecar processes overlap; terminate-earlier ends the earlier one, and a kill ends both', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   await fleet.perform({ type: 'start', master: 'master-1', part: 'sidecar' })
   await fleet.advance(3_000)
@@ -196,7 +196,7 @@ test('lives overlap, the earlier one ends by itself, and a kill ends whatever ru
   assert.deepEqual(fleet.listed, addresses(2))
 })
 
-test('a master renews as long as one of its lives does, whose server had answered it', async (t) => {
+test('a master renews its lease as long as one of its overlapping processes does', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   const master = 'master-1'
   await fleet.perform({ type: 'own-etcd', master, state: 'hangs' }, { type: 'start', master, part: 'sidecar' })
@@ -206,7 +206,7 @@ test('a master renews as long as one of its lives does, whose server had answere
   assert.deepEqual([fleet.member(1).running, fleet.member(1).renewing], [true, false])
 })
 
-test('SIGTERM for a frozen sidecar counts when it goes on', async (t) => {
+test('SIGTERM to a frozen sidecar takes effect when it is thawed', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   await fleet.perform(
     { type: 'freeze', master: 'master-1', part: 'sidecar' },
@@ -220,7 +220,7 @@ test('SIGTERM for a frozen sidecar counts when it goes on', async (t) => {
   assert.deepEqual(fleet.listed, addresses(2))
 })
 
-test('settings count from the next life on', async (t) => {
+test('new settings apply from the next start of the sidecar', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   const settings = { leaseTtlMs: 6_000, reconcileIntervalMs: 4_000, addresses: ['192.0.2.77'] }
   await fleet.perform({ type: 'configure', master: 'master-1', settings })
@@ -233,7 +233,7 @@ test('settings count from the next life on', async (t) => {
   assert.deepEqual(fleet.listed, ['192.0.2.2', '192.0.2.77'])
 })
 
-test('with two addresses everywhere there is a Service of both families, and back', async (t) => {
+test('masters with two addresses write a Service and an EndpointSlice of the second family', async (t) => {
   const both = [1, 2].map((number) => masterPlan(number, { addresses: [`192.0.2.${number}`, `2001:db8::${number}`] }))
   const fleet = await started(t, fleetPlan(2, { masters: both }))
   assert.deepEqual(fleet.listed, addresses(1, 2))
@@ -244,7 +244,7 @@ test('with two addresses everywhere there is a Service of both families, and bac
   assert.ok(toService.some(({ request }) => JSON.stringify(request.body ?? {}).includes('fd00:10:96::1')))
 })
 
-test('a full etcd, a compaction and a reset take nobody out', async (t) => {
+test('a full etcd, a compaction and a connection reset remove no master', async (t) => {
   const fleet = await started(t, fleetPlan(3))
   const fromMs = fleet.nowMs
   await fleet.perform({ type: 'datastore', state: 'full' })
@@ -261,7 +261,7 @@ test('a full etcd, a compaction and a reset take nobody out', async (t) => {
   )
 })
 
-test('a slow way is told, a wall clock is set, and neither costs a place', async (t) => {
+test('delayMs is the delay of the slowest path, and neither slowness nor clock skew changes the list', async (t) => {
   const fleet = await started(t, fleetPlan(3))
   const fromMs = fleet.nowMs
   await fleet.perform(
@@ -277,7 +277,7 @@ test('a slow way is told, a wall clock is set, and neither costs a place', async
   )
 })
 
-test('damage is told as such and mended; while the datastore is away there is none', async (t) => {
+test('a list that damage wrote is marked as such and repaired; during a datastore outage damage has no effect', async (t) => {
   const fleet = await started(t, fleetPlan(2))
   await fleet.perform({ type: 'damage', damage: 'slice-emptied' })
   await fleet.advance(1_000)
@@ -298,7 +298,7 @@ for (const before of [
   'slice-emptied',
   'service-deleted',
 ] as const) {
-  test(`no damage is refused after ${before}`, async (t) => {
+  test(`every damage is accepted after ${before}`, async (t) => {
     const fleet = await started(t, fleetPlan(1))
     await fleet.perform({ type: 'kill', master: 'master-1', part: 'sidecar' })
     for (const damage of (Object.keys(damages) as DamageName[]).toReversed()) {
@@ -307,7 +307,7 @@ for (const before of [
   })
 }
 
-test('whoever is retired does nothing any more, whatever is asked of it', async (t) => {
+test('a retired master is removed and cannot be started again', async (t) => {
   const fleet = await started(t, fleetPlan(3))
   await fleet.perform({ type: 'retire', master: 'master-1' }, { type: 'start', master: 'master-1', part: 'sidecar' })
   assert.ok(fleet.target.retired.has('master-1'))
@@ -316,7 +316,7 @@ test('whoever is retired does nothing any more, whatever is asked of it', async 
   assert.deepEqual(fleet.listed, addresses(2, 3))
 })
 
-test('whoever is unknown, or known twice, is named', async (t) => {
+test('an unknown master and a second one of the same name are refused with an error that names them', async (t) => {
   const fleet = await started(t, fleetPlan(1))
   await assert.rejects(fleet.perform({ type: 'retire', master: 'master-9' }), {
     name: 'DrillError',
@@ -325,7 +325,7 @@ test('whoever is unknown, or known twice, is named', async (t) => {
   await assert.rejects(fleet.join(masterPlan(1)), { message: 'the master master-1 already exists' })
 })
 
-test('after its end nothing runs, also when it is closed while it is being driven', async () => {
+test('nothing runs after close, even if the target is closed while its time advances', async () => {
   const fleet = await FleetUnderTest.started(fleetPlan(3))
   const asked = fleet.requests.length
   const endless = fleet.advance(60_000)

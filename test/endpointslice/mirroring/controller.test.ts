@@ -5,7 +5,7 @@ import { MirroredCluster, subsetOf } from './mirrored-cluster.ts'
 
 const slicesPath = '/apis/discovery.k8s.io/v1'
 
-test('Endpoints of a Service without a selector are mirrored from beginning to end', async () => {
+test('Endpoints of a Service without a selector are mirrored from creation to deletion', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.endpoints('db', subsetOf('192.0.2.1', '2001:db8::1'))
@@ -34,7 +34,7 @@ test('Endpoints of a Service without a selector are mirrored from beginning to e
   await stop()
 })
 
-test('a Service that gets a selector loses what was mirrored, and has it back without one', async () => {
+test('adding a selector to a Service deletes its mirrored slices; removing the selector restores them', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
@@ -54,7 +54,7 @@ test('a Service that gets a selector loses what was mirrored, and has it back wi
   await stop()
 })
 
-test('a slice that was made and deleted while no watch was open is mirrored again after the next list', async () => {
+test('a slice created and deleted while no watch was open is mirrored again after the next list', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   const pathPrefix = `${slicesPath}/endpointslices`
@@ -72,7 +72,7 @@ test('a slice that was made and deleted while no watch was open is mirrored agai
   await stop()
 })
 
-test('while requests work and the watch of slices delivers nothing, a slice is listed again and put right', async () => {
+test('if the slice watch stalls while requests work, slices are listed again and corrected', async () => {
   const cluster = await MirroredCluster.started()
   const pathPrefix = `${slicesPath}/endpointslices`
   // The events are the end of the first list, which is empty, and the new slice.
@@ -91,7 +91,7 @@ test('while requests work and the watch of slices delivers nothing, a slice is l
   await stop()
 })
 
-test('the label that says so, and taking it away again, ends and begins mirroring', async () => {
+test('the label skip-mirror ends mirroring, and removing the label starts it', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
@@ -108,7 +108,7 @@ test('the label that says so, and taking it away again, ends and begins mirrorin
   await stop()
 })
 
-test('what somebody does to a mirrored slice is undone; slices of others are left alone', async () => {
+test('changes of a mirrored slice by others are reverted; slices of other managers are left alone', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
@@ -149,7 +149,7 @@ test('what somebody does to a mirrored slice is undone; slices of others are lef
   await stop()
 })
 
-test('slices that are left from before are found, and in a steady state nothing is written', async () => {
+test('a new term deletes obsolete slices of an earlier one and writes nothing else in a steady state', async () => {
   const cluster = await MirroredCluster.started()
   const stopFirst = await cluster.lead()
   for (const name of ['db', 'gone', 'lost']) {
@@ -174,7 +174,7 @@ test('slices that are left from before are found, and in a steady state nothing 
   await stopSecond()
 })
 
-test('a change that the server does not count as one is not looked at, as upstream', async () => {
+test('a change that leaves the generation of a slice unchanged causes no sync, as upstream', async () => {
   const cluster = await MirroredCluster.started()
   const stopFirst = await cluster.lead()
   await cluster.service('db')
@@ -195,7 +195,7 @@ test('a change that the server does not count as one is not looked at, as upstre
   await stop()
 })
 
-test('while the copy of the slices is old nothing is made twice, and what waits is done as soon as it is not', async () => {
+test('while the slice cache is outdated nothing is written twice, and the next sync runs as soon as it catches up', async () => {
   const cluster = await MirroredCluster.started()
   cluster.faults.add({ fault: { type: 'delay', ms: 300 }, pathPrefix: slicesPath, stream: true })
   const stop = await cluster.lead()
@@ -212,7 +212,7 @@ test('while the copy of the slices is old nothing is made twice, and what waits 
   await stop()
 })
 
-test('a mirrored slice whose deletion takes long delays nothing that is mirrored', async () => {
+test('a slow deletion of a mirrored slice does not delay mirroring', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('foo')
@@ -231,7 +231,7 @@ test('a mirrored slice whose deletion takes long delays nothing that is mirrored
   await stop()
 })
 
-test('a write that fails is tried again after a second, then two; and at once when the server has come back', async () => {
+test('a failed write is retried after a second, then later; expedite() retries it at once', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
@@ -251,7 +251,7 @@ test('a write that fails is tried again after a second, then two; and at once wh
   await stop()
 })
 
-test('a slice that was changed or deleted under its update is put right when the copy shows it', async () => {
+test('a slice changed or deleted during its update is corrected', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
@@ -275,7 +275,7 @@ test('a slice that was changed or deleted under its update is put right when the
   await stop()
 })
 
-test('nothing is made in a namespace that is being deleted, and that is not tried again', async () => {
+test('nothing is created in a terminating Namespace, and the attempt is not retried', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
@@ -291,7 +291,7 @@ test('nothing is made in a namespace that is being deleted, and that is not trie
   await stop()
 })
 
-test('Endpoints of Services that are left out are not mirrored, and what was mirrored is deleted', async () => {
+test('Endpoints of excluded Services are not mirrored, and their mirrored slices are deleted', async () => {
   const cluster = await MirroredCluster.started()
   const stopFirst = await cluster.lead()
   await cluster.service('db')
@@ -307,7 +307,7 @@ test('Endpoints of Services that are left out are not mirrored, and what was mir
   await stopSecond()
 })
 
-test('Endpoints of Services with a selector cost no look', async () => {
+test('Endpoints of Services with a selector cause no sync', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('web', { selector: { app: 'web' } })
@@ -319,7 +319,7 @@ test('Endpoints of Services with a selector cost no look', async () => {
   await stop()
 })
 
-test('what cannot be mirrored is told of the Endpoints, and counted', async () => {
+test('addresses over the limit are reported in an event about the Endpoints and counted in metrics', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead({ maxEndpointsPerSubset: 2 })
   await cluster.service('db')

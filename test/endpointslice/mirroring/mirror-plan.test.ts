@@ -104,7 +104,7 @@ function offers(slices: readonly EndpointSlice[]): readonly string[] {
     .sort()
 }
 
-test('after a plan another does nothing, whatever the Endpoints and whatever was mirrored before', () => {
+test('a second plan changes nothing, whatever the Endpoints and the slices mirrored before', () => {
   fc.assert(
     fc.property(fc.array(anyEndpoints, { minLength: 1, maxLength: 3 }), (history) => {
       let slices: readonly EndpointSlice[] = []
@@ -137,7 +137,7 @@ test('after a plan another does nothing, whatever the Endpoints and whatever was
   )
 })
 
-test('each address of Endpoints that fit is offered exactly as they say, once', () => {
+test('each address of Endpoints within the limit is mirrored exactly once, with its port and readiness', () => {
   fc.assert(
     fc.property(
       fc.array(
@@ -180,7 +180,7 @@ test('each address of Endpoints that fit is offered exactly as they say, once', 
   )
 })
 
-test('no slice has more endpoints than the maximum, ready ones come first, and what is left out is told', () => {
+test('a slice never exceeds the maximum, ready addresses come first, and events report the skipped ones', () => {
   const many = (from: number, to: number) =>
     Array.from({ length: to - from }, (_, n) => ({ ip: `192.0.2.${from + n}` }))
   const endpoints = endpointsOf([
@@ -203,7 +203,7 @@ test('no slice has more endpoints than the maximum, ready ones come first, and w
   ])
 })
 
-test('a slice is made whole, with labels, annotations, owner, and every field of an address', () => {
+test('a created slice has labels, annotations, an owner and every field of an address', () => {
   const targetRef = { kind: 'Pod', namespace: 'ns', name: 'pod', uid: 'p-1', resourceVersion: '7' }
   const endpoints = endpointsOf(
     [
@@ -258,7 +258,7 @@ test('a slice is made whole, with labels, annotations, owner, and every field of
 
 const one = [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 80, protocol: 'TCP' }] }]
 
-test('a Service that has or gets a selector, or is gone, loses what was mirrored, and so do Endpoints that say so', () => {
+test('slices are withdrawn if the Service is missing or has a selector, or the Endpoints are missing or opt out', () => {
   const endpoints = endpointsOf(one)
   const observed = { endpoints, service: selectorless, slices: [], maxEndpointsPerSubset: max }
   const slices = carryOut([], planMirror(observed))
@@ -277,7 +277,7 @@ test('a Service that has or gets a selector, or is gone, loses what was mirrored
   }
 })
 
-test('what a server writes as null is the same as what it leaves out, in Endpoints and in slices', () => {
+test('null counts as absent in Endpoints and in slices', () => {
   const empty = { hostname: null, nodeName: null, targetRef: null }
   const ports = [{ name: null, port: 80, protocol: 'TCP', appProtocol: null }]
   const endpoints = endpointsOf(
@@ -302,7 +302,7 @@ test('what a server writes as null is the same as what it leaves out, in Endpoin
   assert.deepEqual(planMirror({ ...observed, slices: asSent }).actions, [])
 })
 
-test('Endpoints that are being deleted get no slice more; those that they have are kept right', () => {
+test('Endpoints in deletion get no new slices, but their present slices are updated', () => {
   const deletionTimestamp = '2026-01-01T00:00:00Z'
   const observed = { service: selectorless, maxEndpointsPerSubset: max }
   const dying = endpointsOf(one, { deletionTimestamp })
@@ -317,7 +317,7 @@ test('Endpoints that are being deleted get no slice more; those that they have a
   )
 })
 
-test('an update is guarded by the version that it was planned for, and has no prefix for a name', () => {
+test('an update contains the name and resourceVersion of its slice, and no generateName', () => {
   const observed = { service: selectorless, maxEndpointsPerSubset: max }
   const [slice] = carryOut([], planMirror({ ...observed, endpoints: endpointsOf(one), slices: [] }))
   assert.ok(slice)
@@ -330,7 +330,7 @@ test('an update is guarded by the version that it was planned for, and has no pr
   assert.equal(update?.slice.metadata?.generateName, undefined)
 })
 
-test('damage is put right: what is missing, foreign, or there twice', () => {
+test('missing, foreign and duplicate contents of a slice are corrected, and a duplicate slice is deleted', () => {
   const endpoints = endpointsOf([{ addresses: [{ ip: '192.0.2.1' }, { ip: '192.0.2.2' }], ports: one[0]?.ports }])
   const observed = { endpoints, service: selectorless, maxEndpointsPerSubset: max }
   const [slice] = carryOut([], planMirror({ ...observed, slices: [] }))

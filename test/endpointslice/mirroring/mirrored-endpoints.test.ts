@@ -12,7 +12,7 @@ function mirrored(subsets: readonly EndpointSubset[], maxEndpointsPerSubset: num
 
 const port = { port: 80, protocol: 'TCP', appProtocol: 'http' }
 
-test('the maximum counts for each subset; those of one port list share a slice that has no more either', () => {
+test('the maximum applies to each subset without an event, and also to the slice that subsets share', () => {
   const subsets = ['192.0.2.2', '192.0.2.1'].map((ip) => ({ addresses: [{ ip }], ports: [port] }))
   const { events, actions } = mirrored(subsets, 1)
   assert.deepEqual(events, [])
@@ -22,7 +22,7 @@ test('the maximum counts for each subset; those of one port list share a slice t
   )
 })
 
-test('ports with an appProtocol are there once for the same addresses', () => {
+test('duplicate ports with an appProtocol appear once for the same addresses', () => {
   const subset = { addresses: [{ ip: '192.0.2.1' }], ports: [port] }
   for (const subsets of [[subset, subset], [{ ...subset, ports: [port, port] }]]) {
     const [action] = mirrored(subsets, 10).actions

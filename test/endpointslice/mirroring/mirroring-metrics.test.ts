@@ -12,7 +12,7 @@ async function gauges(registry: ReturnType<typeof prometheusMetrics>): Promise<r
 }
 
 // Upstream's TestNumEndpointsAndSlices (pkg/controller/endpointslicemirroring/metrics/cache_test.go).
-test('the gauges follow each Service, and forget those that are gone', async () => {
+test('the gauges sum the latest plan of each Service, without forgotten ones', async () => {
   const registry = prometheusMetrics()
   const metrics = new MirroringMetrics(registry)
   const tally = { added: 0, updated: 0, removed: 0, skipped: 0 }

@@ -34,7 +34,7 @@ for (const [text, millis] of Object.entries(quantities)) {
   })
 }
 
-test('what is no quantity is none', () => {
+test('an invalid quantity is undefined', () => {
   for (const text of ['', 'm', '.', '1.2.3', 'two', '1 m', '1mm', '1e', '0x1', '1ki', '--1']) {
     assert.equal(nanosOf(text), undefined, text)
   }
@@ -61,14 +61,14 @@ test('the CPU of a zone is rounded once, not Node by Node', () => {
   )
 })
 
-test('one Node without zone or CPU, or with no CPU to give, makes all of them tell nothing', () => {
+test('one Node without a zone or allocatable CPU makes the CPU ratios undefined', () => {
   const good = [node('a', '1'), node('b', '1')]
   for (const bad of [node(undefined, '1'), node('', '1'), node('a', undefined), node('a', '0'), node('a', 'much')]) {
     assert.equal(cpuRatiosOf([...good, bad]), undefined)
   }
 })
 
-test('Nodes of the control plane do not count, even without a zone', () => {
+test('control-plane Nodes do not count, even without a zone', () => {
   const excluded = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master']
   const nodes = excluded.map((label) => node(undefined, undefined, { [label]: '' }))
   assert.deepEqual(
@@ -80,7 +80,7 @@ test('Nodes of the control plane do not count, even without a zone', () => {
   )
 })
 
-test('a Node that has said nothing of being ready does not count', () => {
+test('a Node without a Ready condition does not count', () => {
   const silent: Node = {
     metadata: { labels: { 'topology.kubernetes.io/zone': 'c' } },
     status: { allocatable: { cpu: '1' } },

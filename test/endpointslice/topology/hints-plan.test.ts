@@ -29,7 +29,7 @@ const slices: fc.Arbitrary<EndpointSlice[]> = fc.array(
 )
 const distributions = fc.constantFrom<TrafficDistribution>('PreferClose', 'PreferSameZone', 'PreferSameNode')
 
-test('ready endpoints are hinted to where they are, others are left alone, and a second time there is nothing to do', () => {
+test('ready endpoints get hints for their own zone and Node, others stay unchanged, and a second run does nothing', () => {
   fc.assert(
     fc.property(distributions, slices, slices, (distribution, toUpdate, unchanged) => {
       const before = structuredClone([toUpdate, unchanged])
@@ -51,7 +51,7 @@ test('ready endpoints are hinted to where they are, others are left alone, and a
   )
 })
 
-test('a change from PreferSameNode to PreferSameZone takes the hints for nodes away', () => {
+test('a change from PreferSameNode to PreferClose removes the hints for Nodes', () => {
   const here = { addresses: ['192.0.2.1'], conditions: { ready: true }, zone: 'zone-1', nodeName: 'node-1' }
   const [created] = reconcileTrafficDistribution(
     'PreferSameNode',

@@ -63,7 +63,7 @@ function build({ cpus, slices }: { cpus: number[]; slices: { zone: number; ready
   return { cache, nodes, built, plan: planAllocations(cpuRatiosOf(nodes), ready) }
 }
 
-test('each ready endpoint is hinted to one zone that has Nodes, and no zone has one too many while another lacks one', () => {
+test('each ready endpoint gets a hint for one zone with Nodes, and no zone has too many while another lacks one', () => {
   fc.assert(
     fc.property(clusters, (cluster) => {
       const { cache, built, plan } = build(cluster)
@@ -96,7 +96,7 @@ test('each ready endpoint is hinted to one zone that has Nodes, and no zone has 
   )
 })
 
-test('hints that have been given stay', () => {
+test('adding hints a second time changes nothing', () => {
   fc.assert(
     fc.property(clusters, (cluster) => {
       const { cache, built, plan } = build(cluster)
@@ -109,7 +109,7 @@ test('hints that have been given stay', () => {
   )
 })
 
-test('slices that nothing is done to are handed back as the very same objects', () => {
+test('slices that need no change are returned as the same objects', () => {
   const cache = new TopologyCache()
   cache.setNodes([node('zone-a'), node('zone-b')])
   const given = info({
@@ -123,7 +123,7 @@ test('slices that nothing is done to are handed back as the very same objects', 
   assert.deepEqual(removeHintsFromSlices(info({ unchanged: given.toCreate })).update, [])
 })
 
-test('an endpoint that is not ready keeps the hint that it has, and none is given to it', () => {
+test('an unready endpoint retains its hint but gets no new one', () => {
   const cache = new TopologyCache()
   cache.setNodes([node('zone-a'), node('zone-b')])
   const gone = { ...endpoint('zone-a', false), hints: { forZones: [{ name: 'zone-b' }] } }
@@ -133,7 +133,7 @@ test('an endpoint that is not ready keeps the hint that it has, and none is give
   assert.deepEqual(update[0]?.endpoints?.map(hintOf), ['zone-a', 'zone-b', 'zone-b', undefined])
 })
 
-test('an endpoint without a zone takes the hints of its Service away', () => {
+test('an endpoint without a zone removes the hints of its Service', () => {
   const cache = new TopologyCache()
   cache.setNodes([node('zone-a'), node('zone-b')])
   const { create } = cache.addHints(info({ toCreate: [slice([endpoint('zone-a', true), endpoint('zone-b', true)])] }))
@@ -160,7 +160,7 @@ test('an endpoint without a zone takes the hints of its Service away', () => {
   )
 })
 
-test('hints for a zone that has lost its Nodes are given anew', () => {
+test('the hints for a zone that loses its ready Nodes are assigned anew', () => {
   const cache = new TopologyCache()
   cache.setNodes([node('zone-a'), node('zone-b'), node('zone-c')])
   const three = ['zone-a', 'zone-b', 'zone-c', 'zone-a', 'zone-b', 'zone-c'].map((zone) => endpoint(zone, true))
@@ -183,7 +183,7 @@ test('hints for a zone that has lost its Nodes are given anew', () => {
   assert.deepEqual(cache.overloadedServices(), [])
 })
 
-test('endpoints that are hinted elsewhere count where they are hinted to', () => {
+test('endpoints with a hint for another zone count for that zone', () => {
   const cache = new TopologyCache()
   cache.setNodes([node('zone-a'), node('zone-b')])
   const [crowded] = cache.addHints(
@@ -193,7 +193,7 @@ test('endpoints that are hinted elsewhere count where they are hinted to', () =>
   assert.deepEqual(cache.overloadedServices(), [])
 })
 
-test('a Service is told once that it has hints, whatever its address types', () => {
+test('a Service gets one event for enabled hints, whatever its address types', () => {
   const cache = new TopologyCache()
   cache.setNodes([node('zone-a'), node('zone-b')])
   const toCreate = [slice([endpoint('zone-a', true), endpoint('zone-b', true)])]
@@ -208,7 +208,7 @@ test('a Service is told once that it has hints, whatever its address types', () 
   assert.deepEqual(cache.overloadedServices(), [])
 })
 
-test('why there are no hints is told in the words of kube-controller-manager', () => {
+test('events explain missing hints in the words of kube-controller-manager', () => {
   const cache = new TopologyCache()
   const given = info({
     toCreate: [slice([endpoint('zone-a', true), endpoint('zone-b', true), endpoint('zone-b', true)])],

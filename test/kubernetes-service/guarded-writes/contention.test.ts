@@ -32,7 +32,7 @@ function undoneAndCorrected(times: number, everyMs: number): readonly (readonly 
 
 const fight = after([...undoneAndCorrected(10, 100), [1_000, 'undone']])
 
-test('what is undone after ten corrections within ten seconds is a fight; less is not', () => {
+test('an undone write after ten corrections within ten seconds is a fight; fewer or older corrections are none', () => {
   assert.deepEqual(fight, {
     phase: 'backing-off',
     sinceMs: 0,
@@ -54,12 +54,12 @@ test('what is undone after ten corrections within ten seconds is a fight; less i
   )
 })
 
-test('other writes are no corrections, however many', () => {
+test('other writes do not count as corrections, however many', () => {
   const writes = Array.from({ length: 100 }, (_, index) => [index * 10, 'written'] as const)
   assert.deepEqual(after(writes), calm)
 })
 
-test('in a fight the waits grow from a quarter of a second to the longest, an eighth of its length', () => {
+test('during a fight the wait is an eighth of its length, at least 250 ms and at most the maximum', () => {
   const wait = (state: Contention): number =>
     correctionDueMs(state, mostMs) - (state.phase === 'calm' ? 0 : state.writtenMs)
   assert.equal(wait(fight), 250)
@@ -75,7 +75,7 @@ test('in a fight the waits grow from a quarter of a second to the longest, an ei
   assert.equal(correctionDueMs(calm, mostMs), Number.NEGATIVE_INFINITY)
 })
 
-test('a fight is over when it has been right for ten seconds; what is undone before that goes on', () => {
+test('a fight ends after ten seconds in sync; an overwrite before that starts the ten seconds anew', () => {
   const right = after(
     [
       [2_000, 'corrected'],
@@ -99,7 +99,7 @@ test('a fight is over when it has been right for ten seconds; what is undone bef
   assert.equal(nextCheckMs(calm, mostMs), undefined)
 })
 
-test('whoever undoes whatever whenever: never more than the burst at once, never a longer wait than the longest, and an end', () => {
+test('for any overwrites: no more corrections at once than the burst, no wait beyond the maximum, and an end of the fight', () => {
   // The overwrites come quickly and often enough for a fight. Without `size` a list has at most ten items.
   const delays = fc
     .integer({ min: 1, max: 5_000 })
@@ -135,7 +135,7 @@ test('whoever undoes whatever whenever: never more than the burst at once, never
   assert.ok(fights > 1_000, `${fights}`)
 })
 
-test('damage that is at least a second apart is never a fight', () => {
+test('damage more than a second apart is never a fight', () => {
   fc.assert(
     fc.property(fc.array(fc.integer({ min: 1_001, max: 20_000 }), { maxLength: 100, size: 'max' }), (gaps) => {
       let state: Contention = calm
@@ -168,7 +168,7 @@ test('twenty writers are counted by name, however often they write, and all othe
   assert.deepEqual(['writer-1', 'writer-20', 'writer-21', 'other'].map(countOf), ['2', '2', undefined, '2'])
 })
 
-test('a kind is backed off from until the last of its contested objects is calm', async () => {
+test('the back-off gauge of a kind stays 1 until the last of its contested objects is calm', async () => {
   const metrics = prometheusMetrics()
   const reports = new ContentionReports({ logger: silentLogger, metrics, events: noEvents })
   const contested = { kind: 'Lease', fields: {}, backingOff: '', calmAgain: '', event: () => ({}) }

@@ -50,7 +50,7 @@ function setUp() {
   return { time, overwrites, events, logger, undoAndMend, counted }
 }
 
-test('nothing waits before somebody is there to be woken, and nothing any more after that', async () => {
+test('corrections wait only while a callback is attached', async () => {
   const { time, overwrites, events, undoAndMend } = setUp()
   for (let round = 0; round < 30; round++) assert.ok(undoAndMend('x'))
   assert.deepEqual(events, [])
@@ -69,7 +69,7 @@ test('nothing waits before somebody is there to be woken, and nothing any more a
   for (let round = 0; round < 30; round++) assert.ok(undoAndMend('x'))
 })
 
-test('a new list of masters is written at once in the middle of a fight, and what others write of the old one still waits', () => {
+test('during a fight a new list of masters is written at once, while corrections of foreign writes still wait', () => {
   const { overwrites, undoAndMend } = setUp()
   overwrites.attach(() => {})
   for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
@@ -84,7 +84,7 @@ test('a new list of masters is written at once in the middle of a fight, and wha
   assert.equal(overwrites.mustWait(endpoints, joined, again), true)
 })
 
-test('a list that differs because of other leases is written at once, and is not counted', async () => {
+test('a list that differs because the leases have changed is written at once, and is not counted as an overwrite', async () => {
   const { overwrites, events, counted } = setUp()
   overwrites.attach(() => {})
   for (let round = 2; round < 100; round++) {
@@ -96,7 +96,7 @@ test('a list that differs because of other leases is written at once, and is not
   assert.equal(await counted('own'), 0)
 })
 
-test('a cache that is behind does not tell who wrote, or what was right', async () => {
+test('an overwrite is counted for its writer although a stale cached object was read before', async () => {
   const { overwrites, counted } = setUp()
   overwrites.attach(() => {})
   const object = list(10, 'own', '192.0.2.1', '192.0.2.2')
@@ -109,7 +109,7 @@ test('a cache that is behind does not tell who wrote, or what was right', async 
   assert.equal(await counted('x'), 1)
 })
 
-test('an object that somebody makes again and again is removed at growing intervals too, until nobody does', async () => {
+test('removals of an object that another client creates again and again back off, until that client stops', async () => {
   const { time, overwrites, events, logger } = setUp()
   overwrites.attach(() => {})
   const remove = (): boolean => {
@@ -129,7 +129,7 @@ test('an object that somebody makes again and again is removed at growing interv
   assert.equal(logger.lines.at(-1)?.message, 'other writers no longer overwrite this object; back-off ended')
 })
 
-test('many writers are not told apart without end', async () => {
+test('the first twenty writers are counted by name, all others together', async () => {
   const { undoAndMend, counted } = setUp()
   for (let number = 1; number <= 25; number++) undoAndMend(`writer-${number}`)
   assert.equal(await counted('writer-20'), 1)
@@ -137,7 +137,7 @@ test('many writers are not told apart without end', async () => {
   assert.equal(await counted('other'), 5)
 })
 
-test('a fight names who undid it last of those that left a trace', async () => {
+test('a fight names the last writer that left a trace', async () => {
   const { overwrites, logger, undoAndMend } = setUp()
   overwrites.attach(() => {})
   for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
@@ -155,7 +155,7 @@ async function namedForDeletions({ time, logger, undoAndMend }: ReturnType<typeo
   return fields.writer
 }
 
-test('a fight without a trace does not name the writer of the fight before it', async () => {
+test('a fight without a trace does not name the writer of the previous fight', async () => {
   const world = setUp()
   const { time, overwrites, logger, undoAndMend } = world
   overwrites.attach(() => {})
@@ -174,7 +174,7 @@ test('a fight without a trace does not name a writer that was corrected once bef
   assert.equal(await namedForDeletions(world), undefined)
 })
 
-test('an object that another master was faster to delete was undone by nobody when it is made again', () => {
+test('creating an object again that another master deleted first does not count as a correction', () => {
   const { overwrites } = setUp()
   const remade = list(9, 'own', '192.0.2.1')
   const makeAgain = () => {

@@ -61,7 +61,7 @@ const rejectsWith =
   (error: unknown) =>
     isKubeError(error, ...codes)
 
-test('what is in sync is not written', async () => {
+test('an object that is in sync is not written', async () => {
   const { writer, written, put, writes } = await open()
   const found = await put('1')
   assert.equal(writer.isSettled(configMaps, { type: 'none' }, found), true)
@@ -84,7 +84,7 @@ test('an action that writes is not settled, and each of its reasons is counted',
   ])
 })
 
-test('an object that another client created first stays as that made it', async () => {
+test('a creation leaves an object unchanged that another client created first', async () => {
   const { writer, written, stored, put, writes } = await open()
   const other = await put('other')
   const outcome = await writer.execute(configMaps, { type: 'create', object: configMap('1'), reasons }, undefined)
@@ -93,7 +93,7 @@ test('an object that another client created first stays as that made it', async 
   assert.deepEqual([written.length, await writes()], [0, []])
 })
 
-test('an update tells what was there before, and rejects where somebody else wrote since it was read', async () => {
+test('an update reports the object before and after, and rejects if another client wrote after the read', async () => {
   const { writer, written, stored, put, replaceByHand } = await open()
   const found = await put('1')
   const action = { type: 'update', object: { ...found, data: { version: '2' } }, reasons } as const
@@ -106,7 +106,7 @@ test('an update tells what was there before, and rejects where somebody else wro
   assert.equal(written.length, 1)
 })
 
-test('only the object that was read is removed, and one that is gone already is no failure', async () => {
+test('only the object that was read is deleted; if it is already gone, that is no failure', async () => {
   const { writer, written, stored, put, replaceByHand, api } = await open()
   const found = await put('1')
   const other = await replaceByHand('other')
@@ -123,7 +123,7 @@ test('only the object that was read is removed, and one that is gone already is 
   assert.deepEqual(await stored(), anew)
 })
 
-test('a replacement deletes what was read and creates the new one, which replaces nothing', async () => {
+test('a replacement deletes the object that was read and creates a new one; both are reported', async () => {
   const { writer, written, stored, put } = await open()
   const found = await put('1')
   const action = { type: 'replace', object: configMap('2'), reasons } as const
@@ -134,7 +134,7 @@ test('a replacement deletes what was read and creates the new one, which replace
   assert.deepEqual(summary(written), ['delete 1 -', 'create - 2'])
 })
 
-test('a replacement of what is gone rejects, and creates nothing from an old read', async () => {
+test('a replacement of a deleted object rejects and creates nothing', async () => {
   const { writer, written, stored, put, api } = await open()
   const found = await put('1')
   await api.delete(configMaps, ref, {})
@@ -144,7 +144,7 @@ test('a replacement of what is gone rejects, and creates nothing from an old rea
   assert.equal(written.length, 0)
 })
 
-test('a replacement that another client completes first leaves what that created', async () => {
+test('a replacement preserves an object that another client creates in between', async () => {
   const { writer, written, stored, put, api } = await open({
     methods: {
       create: async (resource, object, options) => {
@@ -160,7 +160,7 @@ test('a replacement that another client completes first leaves what that created
   assert.deepEqual(summary(written), ['delete 1 -'])
 })
 
-test('a write whose answer was lost is told with what was sent, is not counted, and rejects', async () => {
+test('a write whose answer was lost is reported with the object that was sent, is not counted, and rejects', async () => {
   const lost = new KubeError('Unreachable', 'connection reset')
   const { writer, written, put, writes } = await open({
     methods: { update: () => Promise.reject(lost), delete: () => Promise.reject(lost) },
@@ -174,7 +174,7 @@ test('a write whose answer was lost is told with what was sent, is not counted, 
   assert.deepEqual(await writes(), [])
 })
 
-test('of a replacement whose answer was lost it is told which of the two writes that was', async () => {
+test('of a replacement, the report names the write whose answer was lost: the deletion or the creation', async () => {
   const lost = new KubeError('Unreachable', 'connection reset')
   for (const verb of ['delete', 'create'] as const) {
     const { writer, written, put } = await open({ methods: { [verb]: () => Promise.reject(lost) } })
@@ -185,7 +185,7 @@ test('of a replacement whose answer was lost it is told which of the two writes 
   }
 })
 
-test('a difference that is left alone for now does not count as in sync: restoring it is a correction later', async () => {
+test('a difference ignored for now does not count as in sync; restoring the object later is a correction', async () => {
   const { writer, written, api } = await open({ backsOff: true })
   const subsets = (ip: string) => [{ addresses: [{ ip }], ports: [{ port: 443 }] }]
   const ours = await api.create(endpoints, { metadata: ref, subsets: subsets('192.0.2.1') })
@@ -200,7 +200,7 @@ test('a difference that is left alone for now does not count as in sync: restori
   assert.notEqual(written.at(-1)?.correction, undefined)
 })
 
-test('an object that another client removed first is in sync then: to remove it again is a correction', async () => {
+test('after another client removed an object first, a later removal counts as a correction', async () => {
   const { writer, written, put, api } = await open({ backsOff: true })
   const found = await put('1')
   await api.delete(configMaps, ref, {})

@@ -46,7 +46,7 @@ async function comeAndGo(api: KubeApi, time: VirtualClock, times: number): Promi
   }
 }
 
-test('a Lease of a day is believed for five minutes', async (t) => {
+test('a Lease with a duration of a day is trusted for five minutes', async (t) => {
   const { time, direct, open } = await openWorld()
   const observer = open()
   const seen = follow(t, time, observer)
@@ -57,7 +57,7 @@ test('a Lease of a day is believed for five minutes', async (t) => {
   assert.match(seen.at(-1) ?? '', / $/)
 })
 
-test('a Lease that is named as a master’s speaks for no other address', async () => {
+test("a Lease with the name of a master's Lease does not count for another address", async () => {
   const { direct, open } = await openWorld()
   const { leases } = open()
   await leases.update(self, signal)
@@ -67,7 +67,7 @@ test('a Lease that is named as a master’s speaks for no other address', async 
   assert.deepEqual(await addressesOf(leases), [])
 })
 
-test('a Lease with a master’s name and without the label, which no policy need protect, is taken back', async () => {
+test('a master overwrites a foreign Lease that has its name and no label', async () => {
   const { direct, open } = await openWorld()
   const { leases } = open()
   await leases.update(self, signal)
@@ -81,7 +81,7 @@ test('a Lease with a master’s name and without the label, which no policy need
   assert.equal(found?.holder?.instanceId, self.instanceId)
 })
 
-test('a master’s record in another Lease counts only while the master has none of its own', async () => {
+test("a master's record in another Lease counts only while the master has no Lease of its own", async () => {
   const { direct, open } = await openWorld()
   const { leases } = open()
   const record = { ...self, instanceId: 'forged', state: 'withdrawn' } as const
@@ -97,7 +97,7 @@ test('a master’s record in another Lease counts only while the master has none
   )
 })
 
-test('no two addresses have the same part in the names of Leases', async () => {
+test('different addresses have different parts in the names of Leases', async () => {
   const { direct, open } = await openWorld()
   const parts: string[] = []
   for (const address of ['192.0.2.1', '192:0:2::1', '192::2:1', '::1:2', '1:2::']) {
@@ -108,7 +108,7 @@ test('no two addresses have the same part in the names of Leases', async () => {
   for (const part of parts) assert.match(part, /^[a-z0-9][a-z0-9-]*$/)
 })
 
-test('of ten thousand Leases those of the masters, which are older, all count, and no slice would hold more', async () => {
+test('of ten thousand Leases a list has a thousand, with all older ones of the masters', async () => {
   const { time, direct, open } = await openWorld()
   const [a, b] = [open(), open()]
   await a.leases.update(self, signal)
@@ -125,7 +125,7 @@ test('of ten thousand Leases those of the masters, which are older, all count, a
   )
 })
 
-test('a master’s own Lease counts beside two thousand that are older', async () => {
+test("a master's own Lease counts beside two thousand older Leases", async () => {
   const { time, direct, open } = await openWorld()
   for (let i = 0; i < 2_000; i++) {
     await direct.create(leaseResource, forged(`any-${i}`, holder(`10.66.${i >> 8}.${i & 255}`, { host: `${i}` })))
@@ -136,7 +136,7 @@ test('a master’s own Lease counts beside two thousand that are older', async (
   assert.ok((await addressesOf(leases)).includes('192.0.2.1'))
 })
 
-test('Leases that come and go twenty times a second cost few lists', async (t) => {
+test('twenty changes of Leases per second cause few lists', async (t) => {
   const { time, direct, open } = await openWorld()
   const observer = open()
   follow(t, time, observer)
@@ -149,7 +149,7 @@ test('Leases that come and go twenty times a second cost few lists', async (t) =
   assert.ok(lists <= 30 + 60 * 4 + 60, `${lists} lists in a minute`)
 })
 
-test('after Leases that came and went too often a new master is seen at once again, not at the interval', async (t) => {
+test('after a burst of Lease changes a new master is seen at once, not only at the interval', async (t) => {
   const { time, direct, open } = await openWorld()
   const observer = open()
   const seen = follow(t, time, observer)
@@ -160,7 +160,7 @@ test('after Leases that came and went too often a new master is seen at once aga
   assert.equal(seen.at(-1), '13000 192.0.2.1')
 })
 
-test('a Lease that a finalizer keeps is deleted again now and then only', async (t) => {
+test('the deletion of a Lease that a finalizer blocks is retried only now and then', async (t) => {
   const { time, direct, open } = await openWorld()
   const observer = open()
   const seen = follow(t, time, observer)
@@ -172,7 +172,7 @@ test('a Lease that a finalizer keeps is deleted again now and then only', async 
   assert.ok(deletions >= 2 && deletions <= 20, `${deletions} deletions in ten minutes`)
 })
 
-test('of many Leases that have ended none counts, and each list deletes some of them', async () => {
+test('expired Leases do not count, and each list deletes at most a hundred of them', async () => {
   const { time, direct, open } = await openWorld()
   const observer = open()
   for (let i = 0; i < 250; i++) {

@@ -19,7 +19,7 @@ const holder: Holder = {
   confirms: ['life-2/1'],
 }
 
-test('a record says the same when it is read', () => {
+test('encoding and decoding preserve a record', () => {
   assert.deepEqual(decodeHolder(encodeHolder(holder)), holder)
 })
 
@@ -37,12 +37,12 @@ const refused: Readonly<Record<string, Partial<Holder>>> = {
 }
 
 for (const [says, forged] of Object.entries(refused)) {
-  test(`a record with ${says} is none of a master`, () => {
+  test(`a record with ${says} is invalid`, () => {
     assert.equal(decodeHolder(JSON.stringify({ ...holder, ...forged })), undefined)
   })
 }
 
-test('a value that this version does not understand costs no master its record', () => {
+test('a value that this version does not understand does not invalidate the record', () => {
   for (const [given, read] of [
     [{ state: 'draining' }, { state: 'failing' }],
     [{ departure: long }, { departure: undefined }],
@@ -61,14 +61,14 @@ test('a value that this version does not understand costs no master its record',
   }
 })
 
-test('a reason is shortened and shows no secret, whoever wrote it', () => {
+test('a reason is shortened and its secrets are redacted, both when written and when read', () => {
   const reason = `token=abcdefgh ${'x'.repeat(300)}`
   const shown = `token=[redacted] ${'x'.repeat(183)}`
   assert.equal(decodeHolder(JSON.stringify({ ...holder, reason }))?.reason, shown)
   assert.equal(JSON.parse(encodeHolder({ ...holder, reason })).reason, shown)
 })
 
-test('a master yields to a later life of its own, and to no record of another host or address', () => {
+test('a master yields to its own later life, but not to a record of another host or address', () => {
   const later = { ...holder, instanceId: 'life-2', startedAt: '2026-01-02T00:00:00.000000Z' }
   const withdrawn = { ...holder, state: 'withdrawn' } as const
   assert.equal(yieldsTo(later, holder), true)

@@ -16,7 +16,7 @@ for (const [what, fault] of [
   ['answered with a conflict', { type: 'status', status: 409 }],
   ['never answered', { type: 'drop', lost: 'request' }],
 ] as const) {
-  test(`a lease that ended counts as gone also while its deletion is ${what}; that is said once, and tried again now and then`, async (t) => {
+  test(`an expired lease counts as gone while its deletion is ${what}; that is logged once, and the deletion is retried`, async (t) => {
     const { time, direct, open } = await openWorld()
     const [observer, dying] = [open(), open()]
     observer.add({ methods: ['DELETE'], fault })
@@ -45,7 +45,7 @@ for (const [what, fault] of [
   })
 }
 
-test('a write that every time meets a conflict fails with it after five tries', async () => {
+test('a write that always conflicts fails with that conflict after five attempts', async () => {
   const { direct, open } = await openWorld()
   const { leases, sent, add } = open()
   await leases.update(self, signal)
@@ -58,7 +58,7 @@ test('a write that every time meets a conflict fails with it after five tries', 
   assert.equal((await direct.list(leaseResource)).items.length, 1)
 })
 
-test('a Lease without a valid record is logged once, as long as it is there', async () => {
+test('a Lease without a valid record is logged once, until its record has been valid again', async () => {
   const { direct, open } = await openWorld()
   const { leases, logger } = open()
   await leases.update(self, signal)
@@ -77,7 +77,7 @@ test('a Lease without a valid record is logged once, as long as it is there', as
   )
 })
 
-test('a lease that is renewed just before it would be deleted is a live one', async (t) => {
+test('a lease that is renewed just before its deletion stays live', async (t) => {
   const { time, direct, open } = await openWorld()
   const [observer, late] = [open(), open()]
   const seen = follow(t, time, observer)
@@ -91,7 +91,7 @@ test('a lease that is renewed just before it would be deleted is a live one', as
   assert.equal((await direct.list(leaseResource)).items.length, 1)
 })
 
-test('watches that are cut again and again give no lease a day more', async (t) => {
+test('watches that are cut again and again do not extend a lease', async (t) => {
   const { time, clock, open } = await openWorld()
   const [observer, living, dying] = [open(), open(), open()]
   const seen = follow(t, time, observer)
@@ -111,7 +111,7 @@ test('watches that are cut again and again give no lease a day more', async (t) 
   assert.ok(Number.parseInt(seen.at(-1) ?? '', 10) < 16_000, seen.at(-1))
 })
 
-test('a renewal of which the watch tells while a list is under way is not forgotten by its older answer', async (t) => {
+test('a renewal that the watch reports during a list is not lost through the older answer of the list', async (t) => {
   const { time, clock, direct, open } = await openWorld()
   const [observer, dying] = [open(), open()]
   let delayMs = 0
@@ -135,7 +135,7 @@ test('a renewal of which the watch tells while a list is under way is not forgot
   assert.deepEqual(seen, ['0 192.0.2.2', '25400 '], 'a TTL after its last renewal')
 })
 
-test('without any watch a dead master is found by lists alone, and a living one stays', async (t) => {
+test('without any watch, lists alone detect a dead master, and a live one stays listed', async (t) => {
   const { time, open } = await openWorld()
   const [observer, living, dying] = [open(), open(), open()]
   observer.add({ stream: true, fault: { type: 'status', status: 403 } })
@@ -151,7 +151,7 @@ test('without any watch a dead master is found by lists alone, and a living one 
   assert.ok(Number(seen[1]?.split(' ')[0]) <= 30_000, seen[1])
 })
 
-test('an outage of the lists is nobody’s death; who was over before stays so', async (t) => {
+test('an outage of the lists expires no lease, and a lease that had expired before stays expired', async (t) => {
   const { time, open } = await openWorld()
   const [observer, living, dying] = [open(), open(), open()]
   observer.add({ methods: ['DELETE'], fault: { type: 'status', status: 403 } })
@@ -173,7 +173,7 @@ test('an outage of the lists is nobody’s death; who was over before stays so',
   )
 })
 
-test('a list that fails begins the time anew for which a lease must be seen without a renewal', async () => {
+test('after a failed list a lease expires only when it has been seen without a renewal for a whole TTL again', async () => {
   const { time, open } = await openWorld()
   const [observer, silent] = [open(), open()]
   await silent.leases.update(other, signal)
@@ -193,7 +193,7 @@ test('a list that fails begins the time anew for which a lease must be seen with
   }
 })
 
-test('an older state of a Lease, of which the watch of an outdated server tells, is no renewal', async (t) => {
+test('an older state of a Lease from the watch of an outdated server does not count as a renewal', async (t) => {
   const { time, direct, open } = await openWorld()
   const [observer, dying] = [open(), open()]
   await dying.leases.update(other, signal)
@@ -226,7 +226,7 @@ test('an older state of a Lease, of which the watch of an outdated server tells,
   assert.deepEqual(seen, ['0 192.0.2.2', '16000 '], 'a TTL after its last renewal')
 })
 
-test('the duration that a lease names is believed within bounds', async (t) => {
+test('the duration in a Lease is limited to five minutes', async (t) => {
   const { time, direct, open } = await openWorld()
   const [observer, dying] = [open(), open()]
   await dying.leases.update(other, signal)
@@ -240,7 +240,7 @@ test('the duration that a lease names is believed within bounds', async (t) => {
   assert.deepEqual(seen, ['0 192.0.2.2', '300000 '])
 })
 
-test('no request for a lease waits for a Retry-After: it is refused at once, with the time that was asked for', async () => {
+test('requests for leases do not wait for a Retry-After; they fail at once and carry its time', async () => {
   const { time, open } = await openWorld()
   const master = open()
   await master.leases.update(self, signal)
@@ -257,7 +257,7 @@ test('no request for a lease waits for a Retry-After: it is refused at once, wit
   assert.equal(time.nowMs, 0)
 })
 
-test('a renewal that was done and not answered is found by the next one, which goes on from it', async () => {
+test('the next renewal finds a renewal that was done without an answer, and continues from it', async () => {
   const { time, direct, open } = await openWorld()
   const master = open()
   for (let round = 0; round < 3; round++) {
@@ -283,7 +283,7 @@ test('a renewal that was done and not answered is found by the next one, which g
   assert.equal(lease?.spec?.leaseTransitions, 0)
 })
 
-test('a later life that takes the lease over while its removal is on the way keeps it', async () => {
+test('a later life that takes the lease over during the removal by its earlier life retains it', async () => {
   const { time, direct, open } = await openWorld()
   const [earlier, later] = [open(), open()]
   const second = holder('192.0.2.1', { instanceId: '192.0.2.1 second', startedAt: '2026-01-01T00:00:01Z' })

@@ -11,7 +11,7 @@ import { openWorld } from './lease-world.ts'
 const { signal } = new AbortController()
 const [self, other] = [holder('192.0.2.1'), holder('192.0.2.2', { host: 'other' })]
 
-test('who finds no lease is told the prefix or the namespace and label, and the flags that look elsewhere', () => {
+test('the place of the leases is described by prefix, or by namespace and label, with the flags that change it', () => {
   const etcd = { leaseStore: 'etcd', leaseNamespace: 'kube-system', etcdPrefix: '/other' } as const
   assert.equal(
     searchedPlace(etcd),
@@ -47,7 +47,7 @@ async function openListedMaster() {
   return { ...master, created: `NotOlderThan ${own?.metadata?.resourceVersion}` }
 }
 
-test('just after the creation of the own Lease a list shows any state since then, if the caller allows it', async () => {
+test('shortly after the creation of its Lease a master may list any state since then, if the caller allows that', async () => {
   const { leases, listed, asked, created, time } = await openListedMaster()
   assert.deepEqual(await listed(), ['192.0.2.1'])
   assert.deepEqual(await addressesOf(leases), ['192.0.2.1'])
@@ -59,7 +59,7 @@ test('just after the creation of the own Lease a list shows any state since then
   assert.deepEqual(asked(), ['present'])
 })
 
-test('without a Lease, and after the renewal of one that was found, a list shows the present state', async () => {
+test('without an own Lease, and after the renewal of an existing one, a list requests the present state', async () => {
   const { leases, listed, asked, open } = await openMaster()
   await listed()
   await open().leases.update(self, signal)
@@ -68,7 +68,7 @@ test('without a Lease, and after the renewal of one that was found, a list shows
   assert.deepEqual(asked(), ['present', 'present'])
 })
 
-test('a server that cannot answer since the creation, because it lags behind or knows no such version, is asked for the present state', async () => {
+test('if the server refuses to list the state since the creation, or does not answer, the present state is requested', async () => {
   for (const refused of ['ServerError', 'BadRequest', 'Expired'] as const) {
     const { listed, asked, created, answers } = await openListedMaster()
     answers.push(() => Promise.reject(new KubeError(refused, 'too large resource version')))
@@ -108,7 +108,7 @@ test('a list of an earlier moment does not restart the lease of a master whose r
   assert.ok(plain > 15_000 && plain < 17_000, `${plain}`)
 })
 
-test('a list since the creation that is aborted is not repeated', async () => {
+test('an aborted list of the state since the creation is not repeated', async () => {
   const { leases, asked, answers } = await openListedMaster()
   answers.push(() => new Promise(() => {}))
   const end = new AbortController()

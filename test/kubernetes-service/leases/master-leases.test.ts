@@ -77,7 +77,7 @@ function inSimulatedTime(time: VirtualClock, open: () => MasterLeases): LeaseWor
 for (const [store, makeWorld] of Object.entries(stores)) {
   for (const { name, run } of masterLeasesContract(makeWorld)) test(`${store}: ${name}`, run)
 
-  test(`${store}: a lease ends with its TTL, no sooner and hardly later`, async (t) => {
+  test(`${store}: a lease ends when its TTL has passed, at most 0.2 s later`, async (t) => {
     const { open, pass } = await makeWorld()
     const [a, b] = [open(), open()]
     const end = new AbortController()
@@ -95,7 +95,7 @@ for (const [store, makeWorld] of Object.entries(stores)) {
   })
 }
 
-test('the contract finds a store whose watch tells nothing', async () => {
+test('the contract detects a store whose watch reports nothing', async () => {
   const makeWorld = (): LeaseWorld => {
     const time = new VirtualClock()
     const registry = new MemoryLeaseRegistry(time.view())
@@ -113,7 +113,7 @@ test('the contract finds a store whose watch tells nothing', async () => {
   )
 })
 
-test('kubernetes: unknown fields of a Lease survive renewals, and a record that is none of ours is passed over', async () => {
+test('kubernetes: renewals preserve a foreign annotation of a Lease, and invalid records are ignored', async () => {
   const { options } = await onServer()
   const { api } = options
   const store = new KubernetesLeases(options)
@@ -137,7 +137,7 @@ test('kubernetes: unknown fields of a Lease survive renewals, and a record that 
   }
 })
 
-test('kubernetes: a record in another Lease does not count beside a master’s own, and its place is taken back', async () => {
+test("kubernetes: a record in another Lease does not count beside a master's own, and a replaced own record is restored", async () => {
   const { options } = await onServer()
   const { api } = options
   const [store, other] = [new KubernetesLeases(options), new KubernetesLeases(options)]
@@ -164,7 +164,7 @@ test('kubernetes: a record in another Lease does not count beside a master’s o
   assert.deepEqual(await addressesOf(store), ['192.0.2.1', '192.0.2.2'])
 })
 
-test('kubernetes: an observer that may write nothing still takes a dead master off, and leaves it off', async () => {
+test('kubernetes: a dry-run observer removes a dead master from its view and does not list it again', async () => {
   const { time, options } = await onServer()
   const { api } = options
   await new KubernetesLeases(options).update(holder('192.0.2.2'), signal)

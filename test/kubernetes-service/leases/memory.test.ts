@@ -14,7 +14,7 @@ function setUp() {
   return { time, clock, registry, leases: new MemoryLeases(registry, { ttlMs }) }
 }
 
-test('without a watch a lease ends too, and nothing waits for its end', async () => {
+test('without a watch a lease ends too, and no timer waits for its end', async () => {
   const { time, clock, leases } = setUp()
   await leases.update(holder('192.0.2.1'), signal)
   assert.equal(clock.timers, 0)
@@ -24,7 +24,7 @@ test('without a watch a lease ends too, and nothing waits for its end', async ()
   assert.deepEqual(await addressesOf(leases), [])
 })
 
-test('a watcher that never reads is told of the end of each lease, at the moment of that end', async () => {
+test('a subscriber that never reads is notified of the end of each lease at the moment of that end', async () => {
   const { time, registry, leases } = setUp()
   await time.advance(1_000)
   const begunMs = time.nowMs
@@ -38,7 +38,7 @@ test('a watcher that never reads is told of the end of each lease, at the moment
   assert.deepEqual(told, [0, 2_000, 4_000, ttlMs, ttlMs + 2_000, ttlMs + 4_000])
 })
 
-test('who begins to watch is told of the end of a lease that was there before', async () => {
+test('a new subscriber is notified of the end of a lease that existed before', async () => {
   const { time, registry, leases } = setUp()
   await leases.update(holder('192.0.2.1'), signal)
   let told = 0
@@ -47,14 +47,14 @@ test('who begins to watch is told of the end of a lease that was there before', 
   assert.equal(told, 1)
 })
 
-test('however often a lease is renewed, one thing waits for its end', async () => {
+test('a lease has one timer for its end, however often it is renewed', async () => {
   const { clock, registry, leases } = setUp()
   registry.subscribe(() => {})
   for (let renewal = 0; renewal < 3; renewal++) await leases.update(holder('192.0.2.1'), signal)
   assert.equal(clock.timers, 1)
 })
 
-test('of two watchers that which stays is told, that which ended is not, and after the last nothing waits', async () => {
+test('after one of two subscribers has ended only the other is notified; after the last no timer is left', async () => {
   const { time, clock, registry, leases } = setUp()
   const told: string[] = []
   const [endFirst, endSecond] = ['first', 'second'].map((name) => registry.subscribe(() => told.push(name)))
@@ -68,7 +68,7 @@ test('of two watchers that which stays is told, that which ended is not, and aft
   assert.equal(clock.timers, 0)
 })
 
-test('nothing waits for the end of leases that have none', () => {
+test('leases that never end have no timer', () => {
   const { clock, registry } = setUp()
   registry.subscribe(() => {})
   assert.equal(clock.timers, 0)

@@ -32,10 +32,10 @@ for (const { name, run } of masterLeasesContract(() => {
   const open = (): MasterLeases => reliable(time, new MemoryLeases(registry, { ttlMs: 15_000 }))
   return { ttlMs: 15_000, open, pass: (ms) => time.advance(ms), async close() {} }
 })) {
-  test(`a store that keeps the contract keeps it: ${name}`, run)
+  test(`a wrapped store still fulfils the contract: ${name}`, run)
 }
 
-test('whatever a store throws that the contract does not name counts as away', async () => {
+test('an error of the store that the contract does not name counts as away', async () => {
   const failures: unknown[] = [new TypeError('x is not a function'), 'a text', undefined, new Error('ECONNREFUSED')]
   for (const failure of failures) {
     const thrown = storeThat(() => Promise.reject(failure))
@@ -55,7 +55,7 @@ test('whatever a store throws that the contract does not name counts as away', a
   }
 })
 
-test('what the contract names is passed on as it is', async () => {
+test('an error that the contract names is passed on unchanged', async () => {
   for (const failure of [new LeaseWithdrawn('192.0.2.1'), new KubeError('Forbidden', 'no')]) {
     const leases = reliable(
       new VirtualClock(),
@@ -65,7 +65,7 @@ test('what the contract names is passed on as it is', async () => {
   }
 })
 
-test('an attempt ends with its signal, also in a store that does not heed it', async () => {
+test('an attempt ends with its signal, even if the store ignores the signal', async () => {
   const time = new VirtualClock()
   const leases = reliable(
     time,
@@ -84,7 +84,7 @@ test('an attempt ends with its signal, also in a store that does not heed it', a
   assert.deepEqual(await attempts, [rejected, rejected, { status: 'fulfilled', value: undefined }])
 })
 
-test('a watch that fails or ends is begun again, at growing distances, with a look each time', async () => {
+test('a watch that fails or ends is started again with a back-off, and the callback is invoked each time', async () => {
   const time = new VirtualClock()
   const begun: number[] = []
   const leases = reliable(time, {
@@ -109,7 +109,7 @@ test('a watch that fails or ends is begun again, at growing distances, with a lo
   )
 })
 
-test('in a dry run every master that is ready seems to confirm a departure, which it cannot see', async () => {
+test('in a dry run every ready master counts as confirming a departure', async () => {
   const time = new VirtualClock()
   const registry = new MemoryLeaseRegistry(time.view())
   const others = new MemoryLeases(registry, { ttlMs: 15_000 })

@@ -64,7 +64,7 @@ async function only(inspector: LeaseInspector): Promise<InspectedLease> {
   return sighting
 }
 
-test('in etcd a lease is shown with its holder and the time that it has left', async () => {
+test('in etcd a lease is shown with its holder and its remaining time', async () => {
   const { time, inspector, leases } = onEtcd('etcd')
   const one = holder('192.0.2.1')
   await leases().update(one, signal)
@@ -81,13 +81,13 @@ test('in etcd a lease is shown with its holder and the time that it has left', a
   })
 })
 
-test('on kine nobody knows how long a lease has, only for how long it is renewed', async () => {
+test('on kine the TTL of a lease is known, but not its remaining time', async () => {
   const { inspector, leases } = onEtcd('kine')
   await leases().update(holder('192.0.2.1'), signal)
   assert.deepEqual((await only(inspector)).life, { type: 'renewed', ttlMs, leftMs: undefined })
 })
 
-test('a key that was put without a lease never ends, and without a record nobody holds it', async () => {
+test('a key without an etcd lease never ends, and without a record it has no holder', async () => {
   for (const flavour of ['etcd', 'kine'] as const) {
     const { inspector, put } = onEtcd(flavour)
     await put('masterleases/192.0.2.9', encodeMasterLease('192.0.2.9'))
@@ -96,7 +96,7 @@ test('a key that was put without a lease never ends, and without a record nobody
   }
 })
 
-test('values that masters do not write are shown and named', async () => {
+test('values that masters do not write are shown with the kind of their oddity', async () => {
   const { inspector, put } = onEtcd('etcd')
   await put('masterleases/192.0.2.1', '{"apiVersion":"v1","kind":"Endpoints"}')
   await put('masterleases/192.0.2.2', 'nonsense')
@@ -117,7 +117,7 @@ test('values that masters do not write are shown and named', async () => {
   ])
 })
 
-test('a master that is unready is known by its record alone; two hosts at one address share a lease', async () => {
+test('an unready master is shown by its record alone; two hosts at one address share a lease', async () => {
   const { inspector, leases } = onEtcd('etcd')
   await leases().update({ ...holder('192.0.2.1'), state: 'unready' }, signal)
   const { leased, holders } = await only(inspector)
@@ -141,7 +141,7 @@ test('an eviction from etcd removes the lease and its records', async () => {
   assert.ok(left.every((key) => key.includes('192.0.2.2')))
 })
 
-test('what was written since it was seen is not evicted, nor what is gone or was never seen', async () => {
+test('a lease that was written since the inspection, is gone or was never inspected is not evicted', async () => {
   const { inspector, leases } = onEtcd('etcd')
   const master = leases()
   await master.update(holder('192.0.2.1'), signal)
@@ -154,7 +154,7 @@ test('what was written since it was seen is not evicted, nor what is gone or was
   assert.equal(await inspector.evict(now, signal), false)
 })
 
-test('a record of a master that has come back meanwhile stays', async () => {
+test('an eviction preserves a record that its master has written since the inspection', async () => {
   const { inspector, leases } = onEtcd('etcd')
   const master = leases()
   await master.update(holder('192.0.2.1'), signal)
@@ -165,7 +165,7 @@ test('a record of a master that has come back meanwhile stays', async () => {
   assert.deepEqual([leased, holders.map(({ state }) => state)], [false, ['failing']])
 })
 
-test('a Lease is shown with what its times say, and evicted as it was seen', async () => {
+test('a Lease is shown with the times in it, and evicted only if unchanged since the inspection', async () => {
   const { time, inspector, leases } = await onKubernetes()
   const master = leases()
   await master.update(holder('192.0.2.1'), signal)
@@ -196,7 +196,7 @@ test('a Lease without a readable holder has no address', async () => {
   assert.deepEqual(odd, [{ type: 'unreadable', reason: 'Lease x has no valid holder' }])
 })
 
-test('a Lease that states more than the longest TTL counts for that', async () => {
+test('the TTL that a Lease states is limited to the longest TTL', async () => {
   const { api, inspector } = await onKubernetes()
   const metadata = { name: 'x', namespace: 'kube-system', labels: { 'apiserver-bootstrap/lease': 'master' } }
   const spec = { leaseDurationSeconds: 2 ** 31 - 1 }
@@ -204,7 +204,7 @@ test('a Lease that states more than the longest TTL counts for that', async () =
   assert.deepEqual((await only(inspector)).life, { type: 'renewed', ttlMs: 3_600_000, leftMs: undefined })
 })
 
-test('who watches a lease for its whole TTL knows whether it is renewed; time without a read does not count', async () => {
+test('a lease watched for its whole TTL is judged as live or stale; time without a read does not count', async () => {
   const { time, inspector, leases } = await onKubernetes()
   const [alive, dead] = [leases(), leases()]
   await alive.update(holder('192.0.2.1'), signal)
@@ -231,7 +231,7 @@ test('who watches a lease for its whole TTL knows whether it is renewed; time wi
   assert.deepEqual(await verdicts(), ['live', 'stale'])
 })
 
-test('what the store ends is live, what nothing ends is stale, without any watching', async () => {
+test('without watching, a lease that the store expires is live, and a lease that never ends is stale', async () => {
   const { inspector, leases, put } = onEtcd('etcd')
   await leases().update(holder('192.0.2.1'), signal)
   await put('masterleases/192.0.2.9', encodeMasterLease('192.0.2.9'))

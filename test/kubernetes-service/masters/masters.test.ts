@@ -31,7 +31,7 @@ function rows(sightings: readonly InspectedLease[], listed: readonly string[] | 
   )
 }
 
-test('masters that live and are listed have no conflicts, and come by address and host', () => {
+test('listed masters with live leases have no conflicts, and are sorted by address and host', () => {
   const [b, a] = [sighting('192.0.2.2', [holder('192.0.2.2', 'b')]), sighting('192.0.2.1', [holder('192.0.2.1', 'a')])]
   assert.deepEqual(rows([b, a], ['192.0.2.1', '192.0.2.2']), [
     ['192.0.2.1', 'a'],
@@ -57,7 +57,7 @@ test('masters that live and are listed have no conflicts, and come by address an
   })
 })
 
-test('two hosts at one address are told on both rows, whether they share a lease or have one each', () => {
+test('two hosts at one address are reported on both rows, whether they share a lease or have one each', () => {
   const [a, b] = [holder('192.0.2.1', 'a'), holder('192.0.2.1', 'b')]
   const expected = [
     ['192.0.2.1', 'a', 'shared-address'],
@@ -67,7 +67,7 @@ test('two hosts at one address are told on both rows, whether they share a lease
   assert.deepEqual(rows([sighting('192.0.2.1', [a]), sighting('192.0.2.1', [b])], ['192.0.2.1']), expected)
 })
 
-test('of thousands of hosts at one address some are named on each row', () => {
+test('each of thousands of rows for one address names ten of its hosts', () => {
   const hosts = Array.from({ length: 5000 }, (_, index) => `host-${index + 10_000}`)
   const leases = hosts.map((host) => sighting('192.0.2.1', [holder('192.0.2.1', host)]))
   const all = mastersRows({ leases, listed: ['192.0.2.1'], verdict: () => 'live', nowMs })
@@ -77,7 +77,7 @@ test('of thousands of hosts at one address some are named on each row', () => {
   }
 })
 
-test('what does not fit is named: no record, no lease, no end, no renewal, an odd value', () => {
+test('each conflict has its code: no record, no lease, no end, no renewal, an odd value', () => {
   const listed = ['192.0.2.1']
   const own = [holder('192.0.2.1', 'a')]
   const table: readonly (readonly [InspectedLease, readonly string[], Verdict?])[] = [
@@ -95,7 +95,7 @@ test('what does not fit is named: no record, no lease, no end, no renewal, an od
   }
 })
 
-test('a master that is unready or was withdrawn needs no lease; one that is ready is not listed for want of one', () => {
+test('a ready master without a lease has only the conflict no-lease; an unready or withdrawn one has none', () => {
   const early = sighting('192.0.2.1', [holder('192.0.2.1', 'a')], { leased: false })
   assert.deepEqual(rows([early], []), [['192.0.2.1', 'a', 'no-lease']])
   for (const state of ['unready', 'withdrawn'] as const) {
@@ -104,7 +104,7 @@ test('a master that is unready or was withdrawn needs no lease; one that is read
   }
 })
 
-test('who is listed without being a member, and who is not listed and should be, are told apart', () => {
+test('an address listed without a lease and a live master that is not listed are different conflicts', () => {
   const live = sighting('192.0.2.1', [holder('192.0.2.1', 'a')])
   assert.deepEqual(rows([live], ['192.0.2.9', '192.0.2.9']), [
     ['192.0.2.1', 'a', 'not-listed'],
@@ -117,7 +117,7 @@ test('who is listed without being a member, and who is not listed and should be,
   assert.deepEqual(rows([stale], []), [['192.0.2.1', 'a', 'never-ends']])
 })
 
-test('without the list nobody is said to be on it or missing from it', () => {
+test('if the list is unknown, no row has a conflict about being listed', () => {
   const [row] = mastersRows({
     leases: [sighting('192.0.2.1', [holder('192.0.2.1', 'a')])],
     listed: undefined,
@@ -127,7 +127,7 @@ test('without the list nobody is said to be on it or missing from it', () => {
   assert.deepEqual([row?.listed, row?.conflicts], [undefined, []])
 })
 
-test('a lease that names no address comes last, and an unreadable start is no age', () => {
+test('a lease without an address comes last, and an unreadable start time gives no age', () => {
   const nameless = sighting('192.0.2.1', [{ ...holder('192.0.2.1', 'a'), startedAt: 'yesterday' }], {
     address: undefined,
   })
@@ -175,7 +175,7 @@ const live = (address: string): Given => ({ address, verdict: 'live' })
 const stale = (address: string): Given => ({ address, verdict: 'stale' })
 const unknown = (address: string): Given => ({ address, verdict: 'unknown' })
 
-test('a stale lease goes beside one that lives, a live one only by force, an unknown one is watched', () => {
+test('a stale lease is evicted if another is live, a live one only by force, and an unknown one is watched first', () => {
   const other = live('192.0.2.2')
   assert.deepEqual(plan([stale('192.0.2.1'), other], []), ['0 stale'])
   assert.deepEqual(plan([live('192.0.2.1'), other], []), 'refuse live')
@@ -185,7 +185,7 @@ test('a stale lease goes beside one that lives, a live one only by force, an unk
   assert.deepEqual(plan([other], ['192.0.2.1']), 'absent')
 })
 
-test('the last address is kept, by force too', () => {
+test('the last address is never evicted, not even by force', () => {
   for (const own of [stale, live]) {
     assert.deepEqual(plan([own('192.0.2.1')], ['192.0.2.1'], true), 'refuse last')
     assert.deepEqual(plan([own('192.0.2.1')], undefined, true), 'refuse last')
@@ -195,16 +195,16 @@ test('the last address is kept, by force too', () => {
   assert.deepEqual(plan([stale('192.0.2.1'), unknown('192.0.2.2')], []), 'watch 15000')
 })
 
-test('of two leases of one address the stale one goes, and the other one counts as who remains', () => {
+test('of two leases of one address the stale one is evicted, and the other counts as remaining', () => {
   assert.deepEqual(plan([stale('192.0.2.1'), live('192.0.2.1')], ['192.0.2.1']), ['0 stale'])
   assert.deepEqual(plan([stale('192.0.2.1'), live('192.0.2.1')], ['192.0.2.1'], true), 'refuse last')
 })
 
-test('a record without a lease does not count as somebody who remains', () => {
+test('a record without a lease does not count as a remaining master', () => {
   assert.deepEqual(plan([stale('192.0.2.1'), { ...live('192.0.2.2'), leased: false }], []), 'refuse last')
 })
 
-test('whatever there is, nothing goes while nobody else is listed or live, and nothing that lives goes without force', () => {
+test('any eviction leaves another address listed or a lease live, and without force evicts only stale leases', () => {
   const address = fc.integer({ min: 1, max: 3 }).map((n) => `192.0.2.${n}`)
   const given = fc.record({
     address,

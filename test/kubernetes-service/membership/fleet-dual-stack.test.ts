@@ -57,7 +57,7 @@ function planned(
   }
 }
 
-test('a newcomer keeps the second addresses that it finds, with the first ones, and adds its own', () => {
+test('a newcomer preserves the first and second addresses that it finds, and adds its own', () => {
   const fleet = { listed: [1, 2, 3], slice: [second(2), second(3)] }
   assert.deepEqual(planned(newcomer, [dual(1)], fleet), {
     first: [1, 2, 3].map(first),
@@ -67,31 +67,31 @@ test('a newcomer keeps the second addresses that it finds, with the first ones, 
   assert.deepEqual(planned(steady, [dual(1)], fleet), { first: [first(1)], isDual: true, second: [second(1)] })
 })
 
-test('a newcomer that knows all listed masters decides', () => {
+test('a newcomer that knows all listed masters decides about the second addresses', () => {
   const found = { listed: [1, 2], slice: [second(2), second(3)] }
   assert.deepEqual(planned(newcomer, [dual(1), dual(2)], found).second, [second(1), second(2)])
   assert.equal(planned(newcomer, [dual(1), dual(2)], found).isDual, true)
 })
 
-test('a newcomer creates no second slice while it keeps strangers, which may have one address', () => {
+test('a newcomer creates no second slice while the list has unknown masters, which may have one address', () => {
   const { isDual, second } = planned(newcomer, [dual(1)], { listed: [1, 2] })
   assert.deepEqual([isDual, second], [undefined, []])
 })
 
-test('a newcomer that knows of a master with one address takes the second family away at once', () => {
+test('a newcomer that knows a master with one address removes the second family at once', () => {
   const found = { listed: [1, 2, 3], slice: [second(1), second(3)] }
   const { isDual, second: wanted } = planned(newcomer, [dual(1), single(2)], found)
   assert.deepEqual([isDual, wanted], [false, []])
 })
 
-test('a newcomer keeps no second address of a master that it knows to be off, nor its own when it has left', () => {
+test('a newcomer preserves no second address of a withdrawn master, nor its own after it has left', () => {
   const off = { ...dual(2), holder: { ...holder([first(2), second(2)]), state: 'withdrawn' } } as const
   const fleet = { listed: [1, 2, 3], slice: [1, 2, 3].map(second) }
   assert.deepEqual(planned(newcomer, [dual(1), off], fleet).second, [second(1), second(3)])
   assert.deepEqual(planned(newcomer, [], fleet).second, [second(2), second(3)])
 })
 
-test('a suspected expiry whose address another master has removed decides nothing about the families', () => {
+test('a suspected expiry whose address another master has removed does not decide about the families', () => {
   const gone = single(2, { expirySuspected: true })
   const of = (listed: readonly number[], slice?: readonly string[]) => {
     const { isDual, second } = planned(steady, [dual(1), gone], { listed, ...(slice && { slice }) })

@@ -10,7 +10,7 @@ import type {
 } from '../../../src/kubernetes-service/membership/state.ts'
 import { after, type Facts, holder, leaseOf, leaving, lost, NOW, phases, request, self, timings } from './one-input.ts'
 
-test('a renewal that was sent when the last one says is counted from its sending; its answer ends the failures', () => {
+test('a renewal counts from the time when it was sent; its answer ends the failures', () => {
   const facts = { lease: { request: request('renew'), failures: 3, missing: false, outlasts: true, retryAtMs: 1 } }
   const { lease } = after(facts, { type: 'done' }).state
   assert.deepEqual(
@@ -25,7 +25,7 @@ test('an answer without a request changes nothing', () => {
   assert.equal(state, before)
 })
 
-test('the list is looked at when a write has changed the state of the record', () => {
+test('the list is reconciled when a write has changed the state in the record', () => {
   const effects = (state: Holder['state'], type: 'renew' | 'mark' = 'renew') =>
     after({ lease: { request: request(type, { state }) } }, { type: 'done' }).effects
   assert.deepEqual(effects('ready'), [])
@@ -36,12 +36,12 @@ test('the list is looked at when a write has changed the state of the record', (
   assert.deepEqual([marked.self.state, marked.lease.renewedAtMs], ['failing', 95_000], 'a mark renews nothing')
 })
 
-test('a removed lease is one no more', () => {
+test('after its removal a lease no longer counts as renewed', () => {
   const { lease } = after({ lease: { request: request('remove') } }, { type: 'done' }).state
   assert.deepEqual([lease.renewedAtMs, lease.writtenAtMs, lease.request], [undefined, NOW, undefined])
 })
 
-test('the first renewal after a failure, or a late one, begins a recovery', () => {
+test('the first renewal after a failure, or a late renewal, begins a recovery', () => {
   const lateMs = timings.intervalMs + timings.attemptMs
   const trustAfter = (facts: Facts, sentAtMs = 99_500) => {
     const lease = { ...facts.lease, request: request('renew', {}, sentAtMs) }
@@ -64,7 +64,7 @@ test('the first renewal after a failure, or a late one, begins a recovery', () =
   assert.deepEqual(joins(undefined), { type: 'steady' })
 })
 
-test('a renewal proves that leases have ended which were missing before it was sent, but not the first after a failure', () => {
+test('a renewal proves that leases missing before it was sent have expired, unless it is the first after a failure', () => {
   const provedAt = (sinceAtMs: number, lease: Partial<OwnLease> = {}, renewed: readonly string[] = []) => {
     const missing = [{ lease: leaseOf(holder(2)), sinceAtMs, provedAtMs: undefined }]
     const facts = { lease: { ...lease, request: request('renew') }, fleet: { missing, renewed } }
@@ -81,7 +81,7 @@ test('a renewal proves that leases have ended which were missing before it was s
   assert.deepEqual(provedAt(99_500, { renewedAtMs: 80_000 }), [undefined, []], 'a late one begins a recovery')
 })
 
-test('a lease that was missing is corrected by its renewal, if it would have lasted when that was sent', () => {
+test('the renewal of a missing lease counts as a correction if the lease could not have expired by then', () => {
   const corrected = (renewedAtMs: number) => {
     const facts = { lease: { renewedAtMs, missing: true, request: request('renew') } }
     const { state } = after(facts, { type: 'done' })
@@ -95,7 +95,7 @@ test('a lease that was missing is corrected by its renewal, if it would have las
   assert.equal(there.state.lease.contention, there.before.lease.contention)
 })
 
-test('a failed request is tried again after a moment twice, then each second', () => {
+test('a failed request is retried twice after 250 ms, then each second; while joining, with a back-off from 2 ms', () => {
   const failed = (failures: number, phase: Phase = phases.listed) => {
     const { lease } = after(
       { phase, lease: { failures, request: request('renew') } },
@@ -114,7 +114,7 @@ test('a failed request is tried again after a moment twice, then each second', (
   )
 })
 
-test('after a failed request this master trusts no expiry, unless the store only is not prepared', () => {
+test('after a failed request this master trusts no expiry, unless the store is only unprepared', () => {
   const trustAfter = (failure: 'unknown' | 'unprepared', facts: Facts = {}) => {
     const lease = { ...facts.lease, request: request('renew') }
     return after({ ...facts, lease }, { type: 'failed', failure }).state.lease
@@ -127,7 +127,7 @@ test('after a failed request this master trusts no expiry, unless the store only
   assert.deepEqual([trust, failures, pending], [{ type: 'steady' }, 1, undefined])
 })
 
-test('the first failure reports the leases that are missing then', () => {
+test('the first failure reports the leases that are missing at that time', () => {
   const missing = [{ lease: leaseOf(holder(2)), sinceAtMs: 98_000, provedAtMs: undefined }]
   const reports = (
     failure: 'unknown' | 'unprepared',
@@ -141,7 +141,7 @@ test('the first failure reports the leases that are missing then', () => {
   assert.deepEqual(reports('unknown', {}, {}), [])
 })
 
-test('a request that was refused because another process withdrew this master ends it, or lets it remove its lease', () => {
+test('a master whose request is refused as withdrawn ends; if it is leaving, it removes its lease', () => {
   const withdrawn = { type: 'failed', failure: 'withdrawn' } as const
   const listed = after({ lease: { request: request('renew') } }, withdrawn)
   assert.deepEqual([listed.state.phase, listed.state.lease.request], [{ type: 'out', why: 'withdrawn' }, undefined])
@@ -151,7 +151,7 @@ test('a request that was refused because another process withdrew this master en
   assert.deepEqual([departing.state.lease.request, departing.effects], [undefined, []])
 })
 
-test('the end of a write of the list leads a leaving master on', () => {
+test('the result of its write of the list determines the next step of a leaving master', () => {
   const listEnd = (step: LeavingStep, outcome: 'written' | 'conflict' | 'failed' | 'denied' | 'refused', more = {}) =>
     after({ phase: leaving(step, more) }, { type: 'list', outcome }).state
   const writing = { type: 'writing', sent: true } as const
@@ -187,7 +187,7 @@ test('the end of a write of the list leads a leaving master on', () => {
   }
 })
 
-test('a master that is stopped leaves if it may have a lease, as the mode says', () => {
+test('a stopped master leaves if it may have a lease, depending on the mode', () => {
   const stopped = (mode: OnShutdown, facts: Facts = {}) => after(facts, { type: 'stop', mode }).state
   const departing = { sinceAtMs: NOW, before: 'failing' }
   const failing = holder(1, { state: 'failing' })
@@ -217,7 +217,7 @@ test('a master that is stopped leaves if it may have a lease, as the mode says',
   }
 })
 
-test('one that leaves or is out is not stopped again, but one that was withdrawn still removes its lease', () => {
+test('a stop does not affect a master that leaves or is out, but a withdrawn one still removes its lease', () => {
   const same = (phase: Phase, mode: OnShutdown): void => {
     const { state, before } = after({ phase }, { type: 'stop', mode })
     assert.equal(state, before)

@@ -29,7 +29,7 @@ import {
   timings,
 } from './one-input.ts'
 
-test('a probe that answers says what the server is, and when it answered', () => {
+test('an answered probe sets the state of the server and the time of its answer', () => {
   const { server } = after({ server: { probingSinceAtMs: 99_900 } }, probed({ failsByEtcd: true })).state
   assert.deepEqual(
     [server.answeredAtMs, server.probedAtMs, server.serving, server.failsByEtcd, server.probingSinceAtMs],
@@ -41,7 +41,7 @@ test('a probe that answers says what the server is, and when it answered', () =>
   assert.deepEqual([unanswered.answeredAtMs, unanswered.serving], [99_000, false])
 })
 
-test('an older probe does not overrule a newer one, unless only it was answered', () => {
+test('an older probe does not overrule a newer one, unless only the older one was answered', () => {
   const newer = { probedAtMs: 99_900, serving: true, failsByEtcd: false }
   const failing = { serving: false, failsByEtcd: true }
   const ofServer = (server: Partial<ServerFacts>, input: Parameters<typeof probed>[0]) => {
@@ -60,7 +60,7 @@ test('an older probe does not overrule a newer one, unless only it was answered'
   assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_950 }, { sentAtMs: 99_900, ...failing }), overruled)
 })
 
-test('a probe on which a renewal waited, and that was not answered, makes that renewal wait a moment', () => {
+test('if a probe that a renewal waits for is not answered, the renewal is postponed for a moment', () => {
   for (const phase of [phases.listed, phases.joining]) {
     const { lease, server } = after({ phase }, probed({ ...silent, requested: true })).state
     const pauseMs = phase === phases.listed ? timings.retryMs : 2
@@ -78,7 +78,7 @@ test('a probe on which a renewal waited, and that was not answered, makes that r
   untouched({ phase: leaving({ type: 'probing', sinceAtMs: 0 }) }, probed({ ...silent, requested: true }))
 })
 
-test('a master whose server fails before it joins is a newcomer: it may not know who was there before', () => {
+test('a master whose server or read fails before it joins is a newcomer', () => {
   const newcomer = { type: 'lost', isNew: true }
   const trustAfter = (phase: Phase, input: MembershipInput) => after({ phase }, input).state.lease.trust
   assert.deepEqual(trustAfter(phases.starting, probed({ serving: false })), newcomer)
@@ -126,7 +126,7 @@ function waitsMs(...failures: readonly (readonly [fromS: number, untilS: number]
   return confirmsFromMs(state.server, timings) - endS * 1_000
 }
 
-test('a failure soon after another prolongs the wait by its own length, not by the time between the two', () => {
+test('a failure soon after another extends the wait by its own length, not by the time between the two', () => {
   assert.equal(waitsMs([20, 50]), 24_000)
   assert.equal(waitsMs([20, 50], [68, 70]), 0.8 * (30_000 - 18_000 + 2_000))
   assert.equal(waitsMs([20, 50], [72, 74]), 0.8 * (30_000 - 22_000 + 2_000))
@@ -140,7 +140,7 @@ test('a failure soon after another prolongs the wait by its own length, not by t
   assert.equal(waitsMs([20, 320], [420, 422]), 0.8 * (180_000 - 100_000 + 2_000))
 })
 
-test('a server that fails again never confirms sooner than it would have otherwise', () => {
+test('a server that fails again never confirms earlier than without that failure', () => {
   const lengthS = fc.integer({ min: 2, max: 60 })
   fc.assert(
     fc.property(fc.array(fc.tuple(lengthS, lengthS), { minLength: 2, maxLength: 5 }), (periods) => {
@@ -156,7 +156,7 @@ test('a server that fails again never confirms sooner than it would have otherwi
   )
 })
 
-test('a failure is assumed while a server was not seen, between two probes or during one', () => {
+test('a failure is assumed if a server was not seen for too long, between two probes or during one', () => {
   const { unseenMs } = timings
   const since = (probedAtMs: number, sentAtMs: number, nowMs: number) => {
     const server = { readySinceAtMs: 1_000, probedAtMs, answeredAtMs: probedAtMs }
@@ -170,7 +170,7 @@ test('a failure is assumed while a server was not seen, between two probes or du
   assert.deepEqual(since(80_000, 80_001, 80_001 + unseenMs), [80_001 + unseenMs, 80_000])
 })
 
-test('a read that was requested has ended, even if its answer is older than another', () => {
+test('a requested read ends with its answer, even if that is older than the answer of another read', () => {
   const reading = { readingSinceAtMs: 99_000 }
   const other = leaseOf(holder(2))
   const outdated = after({ fleet: { ...reading, readAtMs: 99_001 } }, leases([leaseOf(self), other]))
@@ -184,13 +184,13 @@ test('a read that was requested has ended, even if its answer is older than anot
   assert.ok(first.state.fleet.leases.includes(other))
 })
 
-test('a read that failed is due again after a pause, and a change makes one due at once', () => {
+test('a failed read is due again after a pause, and a change makes a read due at once', () => {
   const { fleet } = after({ fleet: { readingSinceAtMs: 99_000 } }, { type: 'read-failed' }).state
   assert.deepEqual([fleet.isReadDue, fleet.readingSinceAtMs, fleet.retryAtMs], [true, undefined, NOW + timings.retryMs])
   assert.equal(after({}, { type: 'changed' }).state.fleet.isReadDue, true)
 })
 
-test('the list is looked at when the leases lead to another one, in whatever order they come', () => {
+test('the list is reconciled when the leases imply a different list, regardless of their order', () => {
   const two = holder(2, { addresses: ['192.0.2.2', '2001:db8::2'] })
   const pair = [leaseOf(self), leaseOf(two)]
   const looks = (found: readonly MasterLease[], before: readonly MasterLease[] = pair): boolean =>
@@ -224,13 +224,13 @@ test('the list is looked at when the leases lead to another one, in whatever ord
   assert.equal(looks([leaseOf(self), leaseOf(holder(7))], kubeApiservers), true)
 })
 
-test('a lease that was found at the start and is renewed may be added to the list', () => {
+test('the renewal of a lease that was found at the start triggers a reconciliation', () => {
   const found = leaseOf(holder(2), { found: true })
   const { effects } = after({ fleet: { leases: [leaseOf(self), found] } }, leases([leaseOf(self), leaseOf(holder(2))]))
   assert.deepEqual(effects, [{ type: 'reconcile' }])
 })
 
-test('leases that go missing while this master cannot renew are reported, each once', () => {
+test('each lease that goes missing while this master cannot renew is reported once', () => {
   const before = [leaseOf(self), leaseOf(holder(2))]
   const reports = (trust: OwnLease['trust'], missing: FleetFacts['missing'] = []) =>
     after({ lease: { trust }, fleet: { leases: before, missing } }, leases([leaseOf(self)])).effects.filter(
@@ -258,7 +258,7 @@ test('leases that were missing before are reported when this master can no longe
   assert.deepEqual(reportsOf({ ...renewal(lateMs), trust: lost }, { type: 'done' }), [])
 })
 
-test('before it joins, a master begins after the latest earlier life that it reads of', () => {
+test('before it joins, a master starts after the latest earlier life that it reads', () => {
   const earlier = holder(1, { instanceId: 'before', startedAt: '2026-01-02T00:00:00.000000Z' })
   for (const phase of [phases.starting, phases.joining]) {
     const { state } = after({ phase }, leases([leaseOf(earlier)]))
@@ -267,7 +267,7 @@ test('before it joins, a master begins after the latest earlier life that it rea
   assert.equal(after({}, leases([leaseOf(earlier)])).state.self, self)
 })
 
-test('a read that was sent before the margin was over proves no expiry, however late its answer comes', () => {
+test('a read that was sent before the end of the margin proves no expiry, however late its answer comes', () => {
   const gone = leaseOf(holder(2))
   const missing = [{ lease: gone, sinceAtMs: 98_000, provedAtMs: 99_000 }]
   const fleet = { leases: [leaseOf(self), { ...gone, expirySuspected: true }], missing, readAtMs: 98_000 }
@@ -278,7 +278,7 @@ test('a read that was sent before the margin was over proves no expiry, however 
   assert.deepEqual(listedAfter(endMs), ['192.0.2.1'])
 })
 
-test("a lease that was deleted by somebody is missed at once; one that must have expired is nobody's doing", () => {
+test('a deleted own lease is missing at once and counts as undone, unless it must have expired', () => {
   const taken = after({}, leases([]))
   const { lease } = taken.state
   assert.deepEqual([lease.missing, lease.missedAtMs, lease.retryAtMs], [true, NOW, NOW])
@@ -291,7 +291,7 @@ test("a lease that was deleted by somebody is missed at once; one that must have
   assert.equal(after({ lease: expired }, leases([])).state.lease.missing, true)
 })
 
-test('a lease that is there again is in sync, and its next request keeps its time', () => {
+test('an own lease that exists again is in sync, and the time of its next request does not change', () => {
   const backingOff: Contention = {
     ...{ phase: 'backing-off', sinceMs: 90_000, writtenMs: 94_000, corrections: 10, inSyncSinceMs: undefined },
   }
@@ -301,7 +301,7 @@ test('a lease that is there again is in sync, and its next request keeps its tim
   assert.deepEqual(lease.contention, { ...backingOff, inSyncSinceMs: NOW })
 })
 
-test('a lease that a read shows after its end outlasts it', () => {
+test('a lease that a read shows after its end is known to outlast it', () => {
   const outlasts = (sentAtMs: number, list = [leaseOf(self)]) =>
     after({}, leases(list, { sentAtMs }), 120_000).state.lease.outlasts
   const endMs = 95_000 + timings.ttlMs
@@ -309,14 +309,14 @@ test('a lease that a read shows after its end outlasts it', () => {
   assert.equal(after({ lease: { outlasts: true } }, leases([leaseOf(self)])).state.lease.outlasts, false)
 })
 
-test('a read from before the last write, or beside a request, says nothing about the own lease', () => {
+test('a read from before the last write, or during a request, does not show that the own lease is missing', () => {
   const isMissing = (lease: Partial<OwnLease>) => after({ lease }, leases([])).state.lease.missing
   assert.equal(isMissing({ writtenAtMs: 99_001 }), false)
   assert.equal(isMissing({ writtenAtMs: 99_000 }), true)
   assert.equal(isMissing({ request: request('renew') }), false)
 })
 
-test('a listed master whose own record says withdrawn is out; that of another life is not its own', () => {
+test('a listed master whose own record is withdrawn is out; a withdrawn record of another life does not count', () => {
   const withdrawn = { ...self, state: 'withdrawn' } as const
   const { state, effects } = after({}, leases([leaseOf(withdrawn)]))
   assert.deepEqual(state.phase, { type: 'out', why: 'withdrawn' })

@@ -150,7 +150,7 @@ function table(): string {
   ].join('\n')
 }
 
-test('the table in docs/membership.md is what the step does', () => {
+test('the table in docs/membership.md matches the step function', () => {
   const text = readFileSync(page, 'utf8')
   const parts = /^(.*<!-- table -->\n).*(\n<!-- end of the table -->.*)$/s.exec(text)
   assert.ok(parts !== null)

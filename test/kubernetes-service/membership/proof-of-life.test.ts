@@ -13,7 +13,7 @@ for (const [answers, state] of [
   [false, undefined],
 ] as const) {
   const what = answers ? 'answers otherwise is renewed, as failing' : 'does not answer either ends'
-  test(`the lease of a server whose /readyz hangs and that ${what}`, async () => {
+  test(`if /readyz hangs, the lease of a server that ${what}`, async () => {
     const time = new VirtualClock()
     const clock = time.view()
     const random = seededRandom(1, 'server')

@@ -33,7 +33,7 @@ test('a master is ready at the first success, and not before', () => {
   )
 })
 
-test('it is unready after three failures over at least three seconds', () => {
+test('a server is unready after three failures over at least three seconds', () => {
   assert.deepEqual(
     phases([
       [0, ok],
@@ -55,7 +55,7 @@ test('it is unready after three failures over at least three seconds', () => {
   )
 })
 
-test('one success in between starts the count again', () => {
+test('one success between failures starts the count again', () => {
   assert.equal(
     phases([
       [0, ok],
@@ -69,7 +69,7 @@ test('one success in between starts the count again', () => {
   )
 })
 
-test('it is ready again after two seconds of success without a break', () => {
+test('an unready server is ready again after two seconds of success without a break', () => {
   const down = [
     [0, ok],
     [1_000, silent],
@@ -81,7 +81,7 @@ test('it is ready again after two seconds of success without a break', () => {
   assert.equal(phases([...down, [5_000, ok], [6_000, silent], [7_000, ok]]).at(-1), 'unready')
 })
 
-test('two probes that hang while it recovers are not yet a failure to leave for', () => {
+test('two hanging probes during a recovery do not yet count as a failure', () => {
   let state = neverReady
   const after = (...answers: readonly (readonly [atMs: number, answer: ReadinessAnswer])[]): boolean => {
     for (const [atMs, answer] of answers) state = nextReadiness(state, answer, atMs)
@@ -105,7 +105,7 @@ test('a server that alternates between silence and errors fails all the time, wh
   }
 })
 
-test('a server that was only silent gets the full time again once it answers, as often as it is silent after a success', () => {
+test('a server that was only silent gets the full time again when it answers, and again after each success', () => {
   let state = nextReadiness(neverReady, ok, 0)
   const after = (...answers: readonly (readonly [second: number, answer: ReadinessAnswer])[]): boolean => {
     for (const [second, answer] of answers) state = nextReadiness(state, answer, second * 1_000)
@@ -118,7 +118,7 @@ test('a server that was only silent gets the full time again once it answers, as
   assert.equal(after([14, failing('x')]), false)
 })
 
-test('a failing etcd check alone makes it unready as any other does: who fails together stays listed by its record', () => {
+test('a failing etcd check alone makes a server unready, as any other check does', () => {
   const etcd = failing('etcd', 'etcd-readiness')
   assert.deepEqual(
     phases([
@@ -131,7 +131,7 @@ test('a failing etcd check alone makes it unready as any other does: who fails t
   )
 })
 
-test('a server that refuses to tell counts as before: it neither becomes ready nor unready', () => {
+test('an answer that refuses to state the readiness makes a server neither ready nor unready', () => {
   assert.equal(
     phases([
       [0, refused],

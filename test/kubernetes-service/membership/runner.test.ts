@@ -75,7 +75,7 @@ function setUp() {
   return { time, leases, start, startTwo, server, api }
 }
 
-test('an outage of the store ends for a master that lets its lease expire, because its server is dead', async () => {
+test('a master whose lease expires because its server is dead still notices the end of an outage of the store', async () => {
   const { time, leases, start } = setUp()
   const [one, two] = [start('192.0.2.1'), start('192.0.2.2')]
   await time.advance(9_500)
@@ -110,7 +110,7 @@ test('an outage of the store lasts while its renewals get no answer, although it
   await one.kill()
 })
 
-test('the list of leases may be as old as the own one only while neither Endpoints nor a slice exists', async () => {
+test('a list of leases may be outdated only while neither Endpoints nor an EndpointSlice exists', async () => {
   const { time, start, api } = setUp()
   await api.create(namespaces, { metadata: { name: 'default' } })
   const one = start('192.0.2.1')
@@ -132,7 +132,7 @@ test('the list of leases may be as old as the own one only while neither Endpoin
   await one.kill()
 })
 
-test('a newcomer keeps the addresses that it found at first, and none that was added since without a lease', async () => {
+test('a newcomer preserves the addresses that it found at first, but none that was added later without a lease', async () => {
   const { time, start, api } = setUp()
   await api.create(namespaces, { metadata: { name: 'default' } })
   const ports = [...endpointPorts(6443)]
@@ -159,7 +159,7 @@ test('a newcomer keeps the addresses that it found at first, and none that was a
   await one.kill()
 })
 
-test('a master that stops while neither its server nor the store answers is done after five seconds', async () => {
+test('a master that stops while neither its server nor the store answers gives up after five seconds', async () => {
   const { time, start } = setUp()
   const one = start('192.0.2.1')
   await time.advance(9_500)
@@ -177,7 +177,7 @@ test('a master that stops while neither its server nor the store answers is done
   await one.kill()
 })
 
-test('a departing master that may not change the list says so once, not at each attempt', {
+test('a leaving master that may not change the list logs that once, not at each attempt', {
   timeout: 30_000,
 }, async () => {
   const { time, startTwo, server } = setUp()
@@ -198,7 +198,7 @@ test('a departing master that may not change the list says so once, not at each 
   await Promise.all([one.kill(), two.kill()])
 })
 
-test('while the server refuses writes of Endpoints, a master that is stopped leaves them to the others', {
+test('while the server refuses writes of Endpoints, a stopped master removes its lease and leaves them to the others', {
   timeout: 30_000,
 }, async () => {
   const { time, startTwo, leases, server, api } = setUp()
@@ -216,7 +216,7 @@ test('while the server refuses writes of Endpoints, a master that is stopped lea
   await Promise.all([one.kill(), two.kill()])
 })
 
-test('a master that leaves changes no port: those that stay decide about them', { timeout: 30_000 }, async () => {
+test('a leaving master changes no ports; the remaining masters decide about them', { timeout: 30_000 }, async () => {
   const { time, startTwo, api } = setUp()
   const [one, two] = await startTwo()
   const listed = await api.get(endpoints, KUBERNETES_SERVICE)
@@ -230,7 +230,7 @@ test('a master that leaves changes no port: those that stay decide about them', 
   await Promise.all([one.kill(), two.kill()])
 })
 
-test('a write of Endpoints that fails with 500 or 401 as a master stops is repeated: the cause may end soon', {
+test('a stopping master retries a write of Endpoints that fails with 500 or 401', {
   timeout: 30_000,
 }, async () => {
   for (const status of [500, 401]) await stopWhileWritesFail(status)
@@ -249,7 +249,7 @@ async function stopWhileWritesFail(status: number): Promise<void> {
   await Promise.all([one.kill(), two.kill()])
 }
 
-test('the last live master leaves with always: masters that were withdrawn go too, those whose leases have ended stay', {
+test('the last live master leaves with always: withdrawn masters are removed too, addresses without a lease stay', {
   timeout: 30_000,
 }, async () => {
   const { time, start, leases, api } = setUp()
@@ -269,7 +269,7 @@ test('the last live master leaves with always: masters that were withdrawn go to
 
 for (const isRead of [true, false]) {
   const when = isRead ? 'knows that' : 'has not read it yet'
-  test(`the last master, withdrawn by somebody, does not list itself again as it stops, and ${when}`, {
+  test(`a withdrawn last master does not list itself again when it stops; it ${when}`, {
     timeout: 30_000,
   }, async () => {
     const { time, start, leases, api } = setUp()

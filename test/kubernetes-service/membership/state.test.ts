@@ -68,7 +68,7 @@ for (const [says, phase, given, fault] of table) {
   test(`a master ${says}: ${fault ?? 'nothing is wrong'}`, () => assert.equal(faultOf(phase, given), fault))
 }
 
-test('a lease that had to be made again is told apart from one that was only renewed', () => {
+test('a lease that had to be created again is reported as corrected, a lease that was only renewed is not', () => {
   const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
   let state = began
   const told: unknown[] = []
@@ -87,7 +87,7 @@ test('a lease that had to be made again is told apart from one that was only ren
   for (const one of told) assert.ok(Array.isArray(one) && one[1] === (one[0] === 'corrected'), JSON.stringify(told))
 })
 
-test('a list that was refused or overtaken while a master goes back to it is written again', () => {
+test('a master that returns to the list repeats a write that was refused or met a conflict', () => {
   const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
   for (const outcome of ['conflict', 'refused'] as const) {
     const state: Membership = {
@@ -104,7 +104,7 @@ test('a list that was refused or overtaken while a master goes back to it is wri
   }
 })
 
-test('a stopping master whose own server does not answer leaves the list even if nobody else is ready', () => {
+test('a stopping master whose own server does not answer leaves the list even if no other master is ready', () => {
   const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
   const needsOthers = (answeredAtMs: number, mode: 'withdraw' | 'always' = 'withdraw'): unknown => {
     const state: Membership = {
@@ -120,7 +120,7 @@ test('a stopping master whose own server does not answer leaves the list even if
   assert.deepEqual(needsOthers(leaving.sinceAtMs, 'always'), [false])
 })
 
-test('another record of ports or addresses is a reason to judge the list again, at once', () => {
+test('a record with different ports or addresses triggers a reconciliation at once', () => {
   const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
   const span = { beganMs: Date.parse(self.startedAt), nowMs: Date.parse(self.startedAt) }
   const other: Holder = { ...self, instanceId: 'life-2', host: 'host-2', addresses: ['192.0.2.2'] }

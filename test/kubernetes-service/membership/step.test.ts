@@ -156,7 +156,7 @@ function listedMaster(settings: Partial<TimingSettings> = {}, others: Holder[] =
   return played
 }
 
-test('a lease is renewed each interval, and at once when it has gone', () => {
+test('a lease is renewed each interval, and at once when it has disappeared', () => {
   const played = listedMaster()
   played.advance(25_000)
   played.own = undefined
@@ -172,7 +172,7 @@ for (const [ttl, interval] of [
   [2, 1],
   [60, 40],
 ] as const) {
-  test(`two renewals in a row that hang cost no lease of ${ttl} s that is renewed each ${interval} s`, () => {
+  test(`a lease of ${ttl} s that is renewed each ${interval} s survives two renewals in a row that hang`, () => {
     const played = listedMaster({ leaseTtlMs: ttl * 1_000, reconcileIntervalMs: interval * 1_000 })
     const [joinedMs = 0] = played.times('renew ready')
     played.store = 'hangs'
@@ -184,7 +184,7 @@ for (const [ttl, interval] of [
   })
 }
 
-test('what is refused is tried again after a moment twice, then each second', () => {
+test('a refused renewal is retried twice after 250 ms, then each second', () => {
   const played = listedMaster()
   played.advance(9_900)
   played.store = 'refuses'
@@ -192,7 +192,7 @@ test('what is refused is tried again after a moment twice, then each second', ()
   assert.deepEqual(played.times('renew ready'), [50, 10_050, 10_300, 10_550, 11_550, 12_550])
 })
 
-test('no lease is renewed for a server that does not answer', () => {
+test('the lease of a server that does not answer is not renewed', () => {
   const played = listedMaster()
   played.server = 'silent'
   played.advance(30_000)
@@ -203,7 +203,7 @@ test('no lease is renewed for a server that does not answer', () => {
   assert.equal(renewals(), 2)
 })
 
-test('the address of an ended lease goes once a renewal of the own one has succeeded, a margin later', () => {
+test('the address of an expired lease is removed a margin after a successful renewal of the own lease', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(5_000)
   played.others = []
@@ -217,7 +217,7 @@ test('the address of an ended lease goes once a renewal of the own one has succe
   assert.ok(played.nowMs <= provedMs + played.timings.removalMarginMs + 50)
 })
 
-test('a renewal that was sent before a lease was seen to be gone does not prove that it has ended', () => {
+test('a renewal that was sent before a lease was seen missing does not prove that it has expired', () => {
   const played = listedMaster({}, [holder(2)])
   played.store = 'held'
   played.advance(11_000)
@@ -239,7 +239,7 @@ test('a renewal that was sent before a lease was seen to be gone does not prove 
   assert.deepEqual(played.listed, ['192.0.2.1'])
 })
 
-test('a lease that ended and is there again within the margin never cost its address', () => {
+test('a lease that disappears and is present again within the margin keeps its address listed', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(5_000)
   played.others = []
@@ -252,7 +252,7 @@ test('a lease that ended and is there again within the margin never cost its add
   assert.equal(played.state.fleet.missing.length, 0)
 })
 
-test('whose own renewals failed removes nobody until the others have had the time to come back', () => {
+test('a master whose own renewals failed removes nobody before its recovery time is over', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(9_000)
   played.store = 'refuses'
@@ -268,7 +268,7 @@ test('whose own renewals failed removes nobody until the others have had the tim
   assert.ok(played.nowMs <= backMs + played.timings.recoveryMs + 1_000)
 })
 
-test('who was frozen when its renewal was due may have missed an outage, and removes nobody before the recovery time', () => {
+test('a master that was frozen when its renewal was due removes nobody before its recovery time is over', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(11_000)
   // The lease was renewed after 10.05 s.
@@ -282,7 +282,7 @@ test('who was frozen when its renewal was due may have missed an outage, and rem
   assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
 })
 
-test('who was frozen between the read and the renewal by which it joins may have missed an outage as well', () => {
+test('a master that was frozen between the read and the renewal with which it joins is in recovery', () => {
   const trustAfter = (frozenMs: number): string => {
     const timings = membershipTimings(defaults)
     const readiness = { phase: 'ready', failures: 0, failingSinceMs: undefined } as const
@@ -297,7 +297,7 @@ test('who was frozen between the read and the renewal by which it joins may have
   assert.equal(trustAfter(5_000), 'recovering')
 })
 
-test('whose own renewals failed removes the dead in time that have renewed since then, and no others', () => {
+test('after failed renewals a master removes at once only dead masters that have renewed since then', () => {
   const played = listedMaster({}, [holder(2), holder(3), holder(4)])
   played.renewals = { 'host-2': 'a', 'host-3': 'a', 'host-4': 'a' }
   played.changed()
@@ -320,7 +320,7 @@ test('whose own renewals failed removes the dead in time that have renewed since
   assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
 })
 
-test('a master whose server still fails as it renews after a common outage has not recovered, and stays as long as the others', () => {
+test('a master whose server failed at its last renewal after an outage stays listed until the recovery time is over', () => {
   const played = listedMaster({}, [holder(2), holder(3)])
   const renew = (renewals: Readonly<Record<string, string>>, of2: HolderState): void => {
     played.renewals = renewals
@@ -345,7 +345,7 @@ test('a master whose server still fails as it renews after a common outage has n
   assert.ok(played.nowMs >= backMs + played.timings.recoveryMs, `${played.nowMs} ${backMs}`)
 })
 
-test('a renewal that was seen before the own ones failed again says nothing', () => {
+test('a renewal that was seen before the own renewals failed again does not count', () => {
   const played = listedMaster({}, [holder(2)])
   const fail = (): void => {
     played.store = 'refuses'
@@ -365,7 +365,7 @@ test('a renewal that was seen before the own ones failed again says nothing', ()
   assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
 })
 
-test('a probe that was never answered says nothing once a later one was', () => {
+test('an unanswered probe has no effect once a later probe was answered', () => {
   const played = listedMaster()
   const sentAtMs = played.nowMs + 100
   played.advance(3_000)
@@ -379,7 +379,7 @@ test('a probe that was never answered says nothing once a later one was', () => 
   assert.equal(played.state.lease.trust.type, 'lost')
 })
 
-test('a renewal that has failed is made as soon as the store answers, not an interval later', () => {
+test('a renewal whose probe was not answered is repeated soon, not an interval later', () => {
   const played = listedMaster()
   played.advance(3_000)
   const { readiness } = played.state.server
@@ -397,7 +397,7 @@ test('a renewal that has failed is made as soon as the store answers, not an int
   assert.equal(played.state.lease.trust.type, 'recovering')
 })
 
-test('a server that lives and refuses to say whether it is ready confirms no departure', () => {
+test('a server that answers but refuses to state its readiness confirms no departure', () => {
   const played = listedMaster()
   played.advance(9_000)
   played.others = [holder(2, 'failing', { departure: 'life-2/1' })]
@@ -418,7 +418,7 @@ test('a server that lives and refuses to say whether it is ready confirms no dep
   assert.deepEqual(confirms(), ['life-2/1'])
 })
 
-test('a master leaves for unreadiness only once another has confirmed this departure', () => {
+test('an unready master leaves the list only after another master has confirmed this departure', () => {
   const played = listedMaster({}, [holder(2), holder(3, 'ready', { confirms: ['life-1/0'] })])
   played.advance(3_000)
   played.server = 'failing'
@@ -433,7 +433,7 @@ test('a master leaves for unreadiness only once another has confirmed this depar
   assert.equal(played.own?.state, 'ready')
 })
 
-test('a kube-apiserver, which has no record, counts as one that serves while its lease is there', () => {
+test('a kube-apiserver, which has no record, counts as serving when a master leaves', () => {
   const played = listedMaster({}, [holder(2)])
   played.foreign = ['192.0.2.9']
   played.others = []
@@ -442,7 +442,7 @@ test('a kube-apiserver, which has no record, counts as one that serves while its
   assert.equal(played.state.phase.type === 'out' && played.state.phase.why, 'left')
 })
 
-test('a master leaves for unreadiness beside a kube-apiserver, unless only an etcd fails that the two probably share', () => {
+test('a failing master leaves the list beside a kube-apiserver, unless only its etcd check fails', () => {
   for (const [server, expected] of [
     ['failing', 'unready'],
     ['etcd-fails', 'failing'],
@@ -456,7 +456,7 @@ test('a master leaves for unreadiness beside a kube-apiserver, unless only an et
   }
 })
 
-test('a departure is confirmed by a probe that was sent after it was read of, and refused by one that fails', () => {
+test('a departure is confirmed by a successful probe after it was read; a failed probe makes the record failing', () => {
   for (const server of ['ready', 'failing'] as const) {
     const played = listedMaster({}, [holder(2)])
     // This server has served for a while, because one that has just recovered confirms nothing.
@@ -475,7 +475,7 @@ test('a departure is confirmed by a probe that was sent after it was read of, an
   }
 })
 
-test('a master that is told to stop goes when another confirms, waits for one that does not answer, and stays when nobody serves', () => {
+test('a stopped master leaves when another confirms, waits for one that does not, and stays when nobody serves', () => {
   const outcomes = [
     { others: [], why: 'last-one', afterMs: 0 },
     { others: [holder(2, 'failing')], why: 'last-one', afterMs: 0 },
@@ -496,7 +496,7 @@ test('a master that is told to stop goes when another confirms, waits for one th
   }
 })
 
-test('a master that stops stays when nobody serves, though it could not read that until the time to wait was over', () => {
+test('a stopping master stays when nobody serves, even if it can read that only after its wait', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(3_000)
   played.store = 'held'
@@ -511,7 +511,7 @@ test('a master that stops stays when nobody serves, though it could not read tha
   assert.deepEqual(played.times('remove withdrawn'), [])
 })
 
-test('an unready master that stops says so and stays unready, and as the last one takes that back', () => {
+test('an unready master that stops is never marked leaving, and as the last one stays unready without a departure', () => {
   for (const [others, why] of [
     [[holder(2)], 'left'],
     [[holder(2, 'unready')], 'last-one'],
@@ -529,7 +529,7 @@ test('an unready master that stops says so and stays unready, and as the last on
   }
 })
 
-test('a master that stops while its record is being written, and is the last one, stays with the state of that record', () => {
+test('a last master that stops while its record is being written stays with the state of that record', () => {
   for (const state of ['unready', 'ready'] as const) {
     const played = restarted('failing', state === 'unready' ? 'ready' : 'unready')
     played.advance(4_500)
@@ -553,7 +553,7 @@ test('a master that stops while its record is being written, and is the last one
   }
 })
 
-test('a master confirms that an unready one stops, which is off the list as soon as its lease is gone', () => {
+test('a master confirms the stop of an unready master, and suspects no expiry when its lease is gone', () => {
   const played = listedMaster({}, [holder(2, 'unready', { departure: 'life-2/1' }), holder(3, 'unready')])
   played.changed()
   played.advance(500)
@@ -566,7 +566,7 @@ test('a master confirms that an unready one stops, which is off the list as soon
   )
 })
 
-test('a master whose server is silent takes its lease away at once when it is told to stop', () => {
+test('a stopped master whose server is silent removes its lease at once', () => {
   const played = listedMaster()
   played.advance(500)
   played.server = 'silent'
@@ -575,14 +575,14 @@ test('a master whose server is silent takes its lease away at once when it is to
   assert.equal(played.own, undefined)
 })
 
-test('keep leaves the lease, always takes the last one away', () => {
+test('with keep a stopped master leaves its lease, with always it removes even the last one', () => {
   const [keeps, goes] = [listedMaster(), listedMaster()]
   keeps.stop('keep')
   goes.stop('always')
   assert.deepEqual([keeps.own?.state, goes.own], ['ready', undefined])
 })
 
-test('a master that was withdrawn renews nothing any more', () => {
+test('a withdrawn master no longer renews its lease', () => {
   const played = listedMaster()
   played.own = holder(1, 'withdrawn')
   played.changed()
@@ -600,7 +600,7 @@ function restarted(server: Played['server'], says: Holder['state'] = 'ready'): P
   return played
 }
 
-test('a sidecar that is restarted goes on with its lease, whatever its server answers', () => {
+test('a restarted sidecar continues its lease, whatever its server answers', () => {
   for (const [server, says, expected] of [
     ['failing', 'ready', 'failing'],
     ['etcd-fails', 'ready', 'failing'],
@@ -617,7 +617,7 @@ test('a sidecar that is restarted goes on with its lease, whatever its server an
   }
 })
 
-test('it leaves a lease alone beside a server that does not answer, that was withdrawn, or that has ended', () => {
+test('a restarted sidecar does not touch its lease if the server is silent, or if it was withdrawn or has expired', () => {
   for (const [server, says] of [
     ['silent', 'ready'],
     ['failing', 'withdrawn'],
@@ -632,7 +632,7 @@ test('it leaves a lease alone beside a server that does not answer, that was wit
   assert.equal(played.own, undefined)
 })
 
-test('it does not create the lease of an earlier life again that ended before it could renew it', () => {
+test('a restarted sidecar does not create a lease again that expired before its first renewal', () => {
   const played = restarted('failing')
   played.store = 'held'
   played.advance(50)
@@ -648,7 +648,7 @@ test('it does not create the lease of an earlier life again that ended before it
   assert.equal(played.times('renew failing').length, 1)
 })
 
-test('it leaves after three seconds of failure, as any other', () => {
+test('a restarted sidecar announces its departure after three seconds of failure, like any other', () => {
   for (const server of ['failing', 'etcd-fails'] as const) {
     const played = restarted(server)
     played.advance(2_500)
@@ -658,7 +658,7 @@ test('it leaves after three seconds of failure, as any other', () => {
   }
 })
 
-test('it leaves the lease of an earlier life alone when a later one has begun since it started', () => {
+test('a sidecar leaves the lease of an earlier life alone if a later life has begun since it started', () => {
   for (const startedAt of ['2025-12-31T00:00:00.000000Z', '2026-01-01T00:00:05.000000Z']) {
     const played = restarted('failing')
     played.span = { ...span, nowMs: span.beganMs + 10_000 }
@@ -668,7 +668,7 @@ test('it leaves the lease of an earlier life alone when a later one has begun si
   }
 })
 
-test('the entry of an earlier life is taken off the list while the server is not ready, once another confirms', () => {
+test('a restarted sidecar with a failing server becomes unready once another master confirms', () => {
   const played = restarted('failing')
   played.advance(4_500)
   assert.equal(played.own?.state, 'failing')
@@ -680,7 +680,7 @@ test('the entry of an earlier life is taken off the list while the server is not
   assert.equal(played.own?.state, 'ready')
 })
 
-test('a lease that has ended because its master could not renew it was taken away by nobody', () => {
+test('a lease that expired because its master could not renew it does not count as deleted by another client', () => {
   const played = listedMaster()
   played.advance(9_000)
   played.store = 'refuses'
@@ -697,7 +697,7 @@ test('a lease that has ended because its master could not renew it was taken awa
   assert.equal(played.times('report contention').length, 1, 'one that was live is another matter')
 })
 
-test('a lease that the store shows after its time, as after an outage, is renewed though its server does not serve and another does', () => {
+test('a lease that the store still shows after its TTL is renewed although its server fails and another serves', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(3_000)
   played.store = 'refuses'
@@ -710,7 +710,7 @@ test('a lease that the store shows after its time, as after an outage, is renewe
   assert.ok(played.times('renew failing').length > before)
 })
 
-test('the last master creates its ended lease again though its server does not serve', () => {
+test('the last master creates its expired lease again although its server does not serve', () => {
   for (const [others, isBack] of [
     [[], true],
     [[holder(2)], false],
@@ -728,7 +728,7 @@ test('the last master creates its ended lease again though its server does not s
   }
 })
 
-test('a failing master says that it is ready once its server has served for two seconds, not at its first answer', () => {
+test('a failing master becomes ready once its server has served for two seconds, not at its first answer', () => {
   const played = listedMaster({}, [holder(2)])
   played.server = 'failing'
   played.advance(5_000)
@@ -740,7 +740,7 @@ test('a failing master says that it is ready once its server has served for two 
   assert.equal(played.own?.state, 'ready')
 })
 
-test('a master whose server has failed for long confirms no departure until others that failed with it must be back', () => {
+test('a master confirms no departure after a long failure until servers that failed with it must be back', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(3_000)
   played.server = 'etcd-fails'
@@ -754,7 +754,7 @@ test('a master whose server has failed for long confirms no departure until othe
   assert.deepEqual(played.own?.confirms, ['life-2/1'])
 })
 
-test('a master of whose server a probe fails now and then confirms a departure all the same', () => {
+test('a master whose server occasionally fails a probe still confirms a departure', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(3_000)
   played.server = 'etcd-fails'
@@ -788,7 +788,7 @@ test('a server that has failed since before the sidecar started confirms as late
   assert.deepEqual(played.own?.confirms, ['life-2/1'])
 })
 
-test('a sidecar that was frozen has not seen whether its server failed meanwhile, and confirms as late as if it had', () => {
+test('a sidecar that was frozen for long confirms as late as if its server had failed meanwhile', () => {
   for (const [frozenMs, waitsMs] of [
     [10_000, 0],
     [40_000, 31_000],
@@ -828,7 +828,7 @@ test('a sidecar that was frozen while a probe hung confirms as late as if its se
   }
 })
 
-test('an answer that was under way while the sidecar was frozen confirms no departure', () => {
+test('an answer that was in flight while the sidecar was frozen confirms no departure', () => {
   for (const { frozenMs, confirms } of [
     { frozenMs: 2_000, confirms: ['life-2/1'] },
     { frozenMs: 40_000, confirms: [] },
@@ -848,7 +848,7 @@ test('an answer that was under way while the sidecar was frozen confirms no depa
   }
 })
 
-test('a lease that another client deletes, as a kube-apiserver does at its end, comes back only after its server was asked anew', () => {
+test('a lease that another client deletes is created again only after a new probe of its server', () => {
   for (const [server, comesBack] of [
     ['ready', true],
     ['failing', false],
@@ -867,7 +867,7 @@ test('a lease that another client deletes, as a kube-apiserver does at its end, 
   }
 })
 
-test('a lease that is taken away again and again is made ten times at once, then at growing distances', () => {
+test('a lease that is deleted again and again is created ten times at once, then at growing intervals', () => {
   const played = listedMaster()
   for (let taken = 0; taken < 400; taken++) {
     played.own = undefined
@@ -886,7 +886,7 @@ test('a lease that is taken away again and again is made ten times at once, then
   )
 })
 
-test('a master that joins asks its server again each second until it serves, however seldom that is probed', () => {
+test('a joining master probes its server each second until it serves, however rare the regular probes are', () => {
   const played = new Played()
   played.store = 'refuses'
   played.advance(100)
@@ -905,7 +905,7 @@ test('a master that joins asks its server again each second until it serves, how
   assert.equal(played.state.phase.type, 'listed')
 })
 
-test('an answer that comes after a later probe was given up counts', () => {
+test('an answer that arrives after a later probe was given up counts, unless a newer answer exists', () => {
   const played = listedMaster()
   const { readiness } = played.state.server
   played.nowMs += 10
@@ -919,7 +919,7 @@ test('an answer that comes after a later probe was given up counts', () => {
   assert.equal(played.state.server.serving, false, 'an older answer changes nothing')
 })
 
-test('a master that leaves keeps the lease of a later life suspected when it has ended while nobody could renew', () => {
+test("a later life's lease that disappears while the store refuses renewals is a suspected expiry", () => {
   const played = listedMaster()
   played.own = holder(1, 'ready', { instanceId: 'later' })
   played.changed()
@@ -933,7 +933,7 @@ test('a master that leaves keeps the lease of a later life suspected when it has
   assert.ok(played.state.fleet.missing.some(({ lease }) => lease.holder?.instanceId === 'later'))
 })
 
-test('what a late read shows of its own renewal was not found there by chance', () => {
+test('the own lease is listed even if a read marks it as only found', () => {
   const played = listedMaster()
   const { state } = played
   const found = [state.self, holder(2)].map((one) => ({ ...leaseOf(one), found: true }))
@@ -946,7 +946,7 @@ test('what a late read shows of its own renewal was not found there by chance', 
   assert.deepEqual(placed.map(({ address }) => address).sort(), ['192.0.2.1', '192.0.2.2'])
 })
 
-test('a master follows 64 departures at most, those that it has seen first, and only of masters that say that they leave', () => {
+test('a master follows at most 64 departures, those that it saw first, and none of a ready master', () => {
   const forged = (count: number): Holder[] =>
     Array.from({ length: count }, (_, index) => holder(100 + index, 'failing', { departure: `forged/${index}` }))
   const played = listedMaster()
@@ -962,7 +962,7 @@ test('a master follows 64 departures at most, those that it has seen first, and 
 })
 
 for (const mode of ['withdraw', 'always'] as const) {
-  test(`a master that was told to go (${mode}) may ${mode === 'always' ? '' : 'not '}leave the list empty`, () => {
+  test(`a master that is stopped (${mode}) may ${mode === 'always' ? '' : 'not '}leave the list empty`, () => {
     const played = listedMaster({}, [holder(2)])
     played.server = 'silent'
     played.stop(mode)
@@ -974,7 +974,7 @@ for (const mode of ['withdraw', 'always'] as const) {
   })
 }
 
-test('what could not be written in the record is not taken for said', () => {
+test('a state that could not be written does not count as recorded', () => {
   const played = listedMaster({}, [holder(2)])
   played.advance(2_000)
   played.store = 'refuses'
@@ -984,7 +984,7 @@ test('what could not be written in the record is not taken for said', () => {
   assert.equal(played.state.self.state, 'ready')
 })
 
-test('a master stays although its record says that an earlier life of it was withdrawn', () => {
+test('a master stays listed although its record shows that an earlier life was withdrawn', () => {
   const played = listedMaster()
   played.advance(2_000)
   played.own = holder(1, 'withdrawn', { instanceId: 'life-0' })
@@ -993,7 +993,7 @@ test('a master stays although its record says that an earlier life of it was wit
   assert.equal(played.state.phase.type, 'listed')
 })
 
-test('a lease lasts from when its renewal was sent, however late the answer comes', () => {
+test('a lease lasts from the time when its renewal was sent, however late the answer is', () => {
   const played = listedMaster()
   played.store = 'held'
   while (played.times('renew ready').length < 2) played.advance(50)
@@ -1004,7 +1004,7 @@ test('a lease lasts from when its renewal was sent, however late the answer come
   assert.equal(played.state.lease.renewedAtMs, sentMs)
 })
 
-test('who said that it leaves is off the list as soon as its lease is gone', () => {
+test('a master that announced its departure is off the list as soon as its lease is gone', () => {
   const played = listedMaster({}, [holder(2, 'leaving'), holder(3)])
   played.advance(2_000)
   played.changed()

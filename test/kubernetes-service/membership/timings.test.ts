@@ -21,7 +21,7 @@ function timingProblems(timings: MembershipTimings): readonly string[] {
   return Object.keys(relations).filter((relation) => relations[relation] === false)
 }
 
-test('with every TTL and interval that the flags take together, what the protocol rests on holds', () => {
+test('for each TTL and interval that the flags accept the times satisfy all relations that the protocol needs', () => {
   let combinations = 0
   for (let ttl = 2; ttl <= 120; ttl++) {
     for (let interval = 1; interval <= 120; interval++) {

@@ -34,7 +34,7 @@ function listedBy(more: Partial<MasterCountObservation>): readonly string[] | 'a
   return (action.object.subsets ?? []).flatMap((subset) => (subset.addresses ?? []).map(({ ip }) => ip))
 }
 
-test('a place that others have taken is taken back only when told to', () => {
+test('a place that others have taken is taken back only if the master may claim it', () => {
   const full = listing('192.0.2.1', '192.0.2.3', '192.0.2.4')
   assert.equal(isDisplaced(full, '192.0.2.2', 3), true)
   assert.equal(listedBy({ current: full, allowed: 'keep' }), 'as found')
@@ -42,7 +42,7 @@ test('a place that others have taken is taken back only when told to', () => {
   assert.deepEqual(listedBy({ current: full, allowed: 'claim' }), ['192.0.2.1', '192.0.2.2', '192.0.2.4'])
 })
 
-test('a master adds itself where there is room, and drops what is too many, without being told that an interval began', () => {
+test('a master that may correct adds itself to a free place and drops excess addresses; with keep it does neither', () => {
   const withRoom = listing('192.0.2.3')
   const tooMany = listing('192.0.2.1', '192.0.2.2', '192.0.2.3', '203.0.113.9')
   assert.deepEqual(listedBy({ current: withRoom, allowed: 'correct' }), ['192.0.2.2', '192.0.2.3'])
@@ -51,7 +51,7 @@ test('a master adds itself where there is room, and drops what is too many, with
   assert.equal(listedBy({ current: tooMany, allowed: 'keep' }), 'as found')
 })
 
-test('whatever it may do about members, a master puts itself into an empty list and mends all other damage', () => {
+test('even with keep a master adds itself to an empty list and corrects all other damage', () => {
   const foreign = [{ ip: '203.0.113.9' }]
   const full = { addresses: [{ ip: '192.0.2.1' }, { ip: '192.0.2.3' }, { ip: '192.0.2.4' }], ports }
   assert.deepEqual(listedBy({ current: listing(), allowed: 'keep' }), ['192.0.2.2'])
@@ -72,7 +72,7 @@ test('whatever it may do about members, a master puts itself into an empty list 
   assert.deepEqual(action.type === 'update' && action.object.subsets, [full])
 })
 
-test('a master that goes is taken out wherever it is named, and the last one only while stopping', () => {
+test('a removal takes a master out wherever it is listed, but the last master only while it is stopping', () => {
   const own = '192.0.2.2'
   const plan = (current: Endpoints | undefined, stopping: boolean) => planRemoval({ current, own, ports, stopping })
   const rest = plan(listing('192.0.2.3', own, '192.0.2.1'), false)
@@ -91,7 +91,7 @@ test('a master that goes is taken out wherever it is named, and the last one onl
   assert.deepEqual(merged.type === 'update' && merged.object.subsets, listing('192.0.2.1', '192.0.2.4').subsets)
 })
 
-test("at an interval the result is upstream's: itself added, then the next ones after it dropped in a ring", () => {
+test('at an interval the result equals that of upstream: a master adds itself and drops the next ones after it in a ring', () => {
   const text = fc.integer({ min: 1, max: 12 }).map((n) => `192.0.2.${n}`)
   fc.assert(
     fc.property(fc.uniqueArray(text, { minLength: 1 }), text, fc.integer({ min: 1, max: 8 }), (found, own, count) => {

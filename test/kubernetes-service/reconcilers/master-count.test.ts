@@ -113,7 +113,7 @@ function shuffled<T>(items: readonly T[], random: Random): readonly T[] {
     .map(({ item }) => item)
 }
 
-test('as many masters as there are places, or fewer, are all listed, in whatever order they come', async () => {
+test('as many masters are listed as there are masters or places, whichever is less, in whatever order they start', async () => {
   for (let seed = 1; seed <= 60; seed += 1) {
     const random = seededRandom(seed, 'order')
     const world = await setUp()
@@ -134,7 +134,7 @@ test('as many masters as there are places, or fewer, are all listed, in whatever
   }
 })
 
-test('whatever happens to the list, the answers come to an end before the next interval', async () => {
+test('whatever happens to the list, the masters stop writing before the next interval', async () => {
   for (let seed = 1; seed <= 60; seed += 1) {
     const random = seededRandom(seed, 'damage')
     const world = await setUp()
@@ -169,7 +169,7 @@ test('a master that lost its place takes it back at its next interval, not when 
   assert.equal(await settle(world, [one, two, three]), 0)
 })
 
-test('damage is mended at once: a missing label, extra subsets, not-ready addresses, a deleted list, a lost slice', async () => {
+test('damage is corrected at once: a missing label, extra subsets, not-ready addresses, a deleted list, a lost slice', async () => {
   const world = await setUp()
   const member = world.open('192.0.2.1', 2)
   await member.look('interval')
@@ -204,7 +204,7 @@ test('damage is mended at once: a missing label, extra subsets, not-ready addres
   assert.deepEqual(await world.slice(), ['192.0.2.1'])
 })
 
-test('masters that were told different counts flap a few times in an interval, not without end, and say why', async () => {
+test('masters with different counts flap a few times in an interval, not without end, and each warns once', async () => {
   const world = await setUp()
   const [one, two] = [world.open('192.0.2.1', 1), world.open('192.0.2.2', 2)]
   for (let interval = 1; interval <= 3; interval += 1) {
@@ -220,7 +220,7 @@ test('masters that were told different counts flap a few times in an interval, n
   assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.2'])
 })
 
-test('ports are put right by a master that is alone, and left alone beside others, who may want other ones', async () => {
+test('a master corrects the ports when it is alone, and leaves them unchanged beside others', async () => {
   const world = await setUp()
   const [old, renewed] = [world.open('192.0.2.1', 2, 6443), world.open('192.0.2.2', 2, 7443)]
   const port = async () => (await world.stored()).subsets?.[0]?.ports?.[0]?.port
@@ -233,7 +233,7 @@ test('ports are put right by a master that is alone, and left alone beside other
   assert.equal(await port(), 7443)
 })
 
-test('ports are left alone beside another whom this master sees for the first time', async () => {
+test('ports are left unchanged beside another master that is seen for the first time', async () => {
   const world = await setUp()
   const one = world.open('192.0.2.1', 2, 7443)
   await one.look('interval')
@@ -242,7 +242,7 @@ test('ports are left alone beside another whom this master sees for the first ti
   assert.equal((await world.stored()).subsets?.[0]?.ports?.[0]?.port, 6443)
 })
 
-test('the last address is kept on leaving, and removed on request only after the reconciler was stopped', async () => {
+test('the last master stays listed when it leaves, and is removed on request only after its reconciler was stopped', async () => {
   const world = await setUp()
   const [one, two] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
   await one.look('interval')
@@ -261,7 +261,7 @@ test('the last address is kept on leaving, and removed on request only after the
   assert.deepEqual(await world.listed(), [])
 })
 
-test('masters that leave at one moment do not empty the list: whoever is second looks again', async () => {
+test('masters that leave at the same moment do not empty the list: the second one fails, then finds itself the last', async () => {
   const world = await setUp()
   const members = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
   for (const member of members) await member.look('interval')
@@ -272,7 +272,7 @@ test('masters that leave at one moment do not empty the list: whoever is second 
   assert.equal((await world.listed()).length, 1)
 })
 
-test('a removal that reached the Endpoints but not the slice goes on from there', async () => {
+test('a removal that reached the Endpoints but not the slice continues from there', async () => {
   const world = await setUp()
   const member = world.open('192.0.2.1', 1)
   await member.look('interval')
@@ -285,7 +285,7 @@ test('a removal that reached the Endpoints but not the slice goes on from there'
   assert.deepEqual(await world.slice(), [])
 })
 
-test('what an earlier life left is cleared away, unless it is the last', async () => {
+test('the entry of an earlier life is cleared, unless it is the last', async () => {
   const world = await setUp()
   const [one, two] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
   const clear = (member: Member) => member.reconciler.clearAway(member.ip, member.ports, signal)
@@ -297,7 +297,7 @@ test('what an earlier life left is cleared away, unless it is the last', async (
   assert.deepEqual(await world.listed(), ['192.0.2.2'])
 })
 
-test('a place that is taken back at the interval is none of the corrections that may follow', async () => {
+test('taking a place back at the interval uses up none of the corrections that may follow', async () => {
   const world = await setUp()
   const one = world.open('192.0.2.1', 1)
   await one.look('interval')
@@ -311,7 +311,7 @@ test('a place that is taken back at the interval is none of the corrections that
   }
 })
 
-test('damage that leaves the addresses alone uses up none of the corrections of who is listed', async () => {
+test('damage that does not change the addresses uses up none of the corrections of a listed master', async () => {
   const world = await setUp()
   const one = world.open('192.0.2.1', 1)
   await one.look('interval')

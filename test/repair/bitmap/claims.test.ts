@@ -32,7 +32,7 @@ const range = fc
   )
   .filter(({ family, network }) => family === 4 || network.value >> 32n !== 0xffffn)
 
-test('an address has the number that kube-apiserver gives it', () => {
+test('a ClusterIP has its offset in the allocation range, and is reported as out of range if it has none', () => {
   const near = fc.oneof(
     fc.constantFrom(-1n, 0n, 1n, 2n, 65_534n, 65_535n, 65_536n),
     fc.bigInt({ min: 0n, max: 1n << 21n }),
@@ -88,7 +88,7 @@ for (const [name, ranges, clusterIPs, expected] of cases) {
   test(name, () => assert.deepEqual(visit(ranges, service(...clusterIPs)), expected))
 }
 
-test('a range that is too large for a bitmap is left out, and what is in it is no fault', () => {
+test('a range that is too large for a bitmap is omitted, and addresses in it are not reported', () => {
   const large = [parseCidr('10.0.0.0/8'), parseCidr('fd00::/112')]
   assert.deepEqual(
     clusterIpClaims(large).ranges.map(({ name, text }) => [name, text]),
@@ -104,7 +104,7 @@ test('two ranges of one family are refused', () => {
 
 const claims = nodePortClaims(parsePortRange('30000-30099'))
 
-test('a port and a health check port are held, and one outside the range is told of', () => {
+test('ports and health check ports in the range are held, and a port outside the range is reported', () => {
   const service = {
     metadata: { namespace: 'default', name: 'web', uid: 'u' },
     spec: {
@@ -131,7 +131,7 @@ test('a port and a health check port are held, and one outside the range is told
   ])
 })
 
-test('a range is read as kube-apiserver writes it', () => {
+test('the text of a stored port range is parsed, and a CIDR is not', () => {
   assert.equal(claims.parse('30000-32767')?.size, 2768)
   assert.equal(claims.parse('30000-32767')?.textAt(5), '30005')
   assert.equal(claims.parse('10.96.0.0/12'), undefined)

@@ -16,7 +16,7 @@ const kinds = [
   clusterIpClaims([parseCidr('10.0.0.0/28'), parseCidr('fd00::/124')]),
 ]
 
-test('after any changes it says what a look through all Services says', () => {
+test('after any changes the tracked numbers equal those of a survey of all Services', () => {
   fc.assert(
     fc.property(fc.constantFrom(...kinds), fc.array(someServices, { maxLength: 4 }), (claims, states) => {
       const store = new Store<Service>()

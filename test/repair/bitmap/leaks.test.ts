@@ -14,7 +14,7 @@ async function freedAfter(world: RangeWorld, port: number, limitMs: number): Pro
   return undefined
 }
 
-test('what has leaked is freed in the third full pass that sees it', async () => {
+test('a leaked number is freed in the third full pass that finds it', async () => {
   const world = await RangeWorld.start()
   world.store([30_001, 30_077])
   await world.service(30_001)
@@ -32,7 +32,7 @@ test('what has leaked is freed in the third full pass that sees it', async () =>
   await master.stop()
 })
 
-test('what has leaked is not freed before two minutes, however many passes there are', async () => {
+test('a leaked number is not freed before two minutes, however many passes run', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: thirtySeconds }).run()
@@ -41,7 +41,7 @@ test('what has leaked is not freed before two minutes, however many passes there
   await master.stop()
 })
 
-test('the range is read, then all Services live, then it is written', async () => {
+test('freeing a leak takes one list of Services and one write, besides one read per full pass', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: 3 * minute }).run()
@@ -53,7 +53,7 @@ test('the range is read, then all Services live, then it is written', async () =
   await master.stop()
 })
 
-test('a number that was given back and taken again begins anew', async () => {
+test('the two minutes of a leaked number start anew if it is released and allocated again', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: thirtySeconds }).run()
@@ -65,7 +65,7 @@ test('a number that was given back and taken again begins anew', async () => {
   await master.stop()
 })
 
-test('after a gap in the watch all numbers begin anew', async () => {
+test('the two minutes of a leaked number start anew after a gap in the watch', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: thirtySeconds }).run()
@@ -76,7 +76,7 @@ test('after a gap in the watch all numbers begin anew', async () => {
   await master.stop()
 })
 
-test('nothing is freed on the word of a watch that lags behind', async () => {
+test('no number is freed while the watch of the range lags behind', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: thirtySeconds })
@@ -95,7 +95,7 @@ test('nothing is freed on the word of a watch that lags behind', async () => {
   await master.stop()
 })
 
-test('the number of a Service in the making is never freed', async () => {
+test('the number of a Service that is still being created is never freed', async () => {
   for (let delay = 0; delay < 12; delay++) {
     const world = await RangeWorld.start()
     world.store([30_077])
@@ -113,7 +113,7 @@ test('the number of a Service in the making is never freed', async () => {
   }
 })
 
-test('what is freed while others write goes through, and nothing of theirs is lost', async () => {
+test('a leaked number is freed although other writes come first, and nothing of those writes is lost', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: 3 * minute }).run()
@@ -127,7 +127,7 @@ test('what is freed while others write goes through, and nothing of theirs is lo
   await master.stop()
 })
 
-test('when Services cannot be listed nothing is freed until they can', async () => {
+test('while Services cannot be listed, no number is freed and a fault is reported', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: thirtySeconds }).run()
@@ -148,7 +148,7 @@ test('when Services cannot be listed nothing is freed until they can', async () 
   await master.stop()
 })
 
-test('where a server repairs itself, a leak is told and left to it', async () => {
+test('if the server repairs by itself, a leak is logged but not freed', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const permit = { mode: 'report', granted: async () => false } as const
@@ -159,7 +159,7 @@ test('where a server repairs itself, a leak is told and left to it', async () =>
   await master.stop()
 })
 
-test('of several masters one frees, and the others notice', async () => {
+test('of several masters only one writes to free a leaked number', async () => {
   const world = await RangeWorld.start()
   world.store([30_001, 30_077])
   await world.service(30_001)
@@ -171,7 +171,7 @@ test('of several masters one frees, and the others notice', async () => {
   await Promise.all(masters.map((master) => master.stop()))
 })
 
-test('what a Service holds that the watch of Services has not told of is not freed', async () => {
+test('the number of a Service that the watch has not delivered yet is not freed', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const master = world.master('a', { intervalMs: thirtySeconds }).run()

@@ -36,18 +36,18 @@ function seen(times: readonly number[], ...numbers: readonly number[]): LeakLedg
 
 const ripe = (ledger: LeakLedger, nowMs: number): readonly number[] => [...dueLeaks(ledger, size, nowMs)]
 
-test('a leak is ripe in the third pass that sees it', () => {
+test('a leak is due in the third pass that finds it', () => {
   assert.deepEqual(ripe(seen([0, 180_000], 3), 180_000), [])
   assert.deepEqual(ripe(seen([0, 180_000, 360_000], 3), 360_000), [3])
 })
 
-test('a leak is not ripe before two minutes', () => {
+test('a leak is not due before two minutes', () => {
   const ledger = seen([0, 10_000, 20_000, 30_000], 3)
   assert.deepEqual(ripe(ledger, 119_999), [])
   assert.deepEqual(ripe(ledger, 120_000), [3])
 })
 
-test('each number has its own time', () => {
+test('each leaked number becomes due in its own time', () => {
   let ledger = seen([0, 60_000], 3)
   ledger = seenByPass(ledger, bits(3, 4), 120_000)
   assert.deepEqual(ripe(ledger, 120_000), [3])
@@ -56,21 +56,21 @@ test('each number has its own time', () => {
   assert.deepEqual(ripe(ledger, 240_000), [3, 4])
 })
 
-test('what a pass does not see begins anew', () => {
+test('a number that one pass does not find leaked starts anew', () => {
   let ledger = seen([0, 60_000], 3, 4)
   ledger = seenByPass(ledger, bits(4), 120_000)
   ledger = seenByPass(ledger, bits(3, 4), 180_000)
   assert.deepEqual(ripe(ledger, 180_000), [4])
 })
 
-test('what was given back in between begins anew', () => {
+test('a number that was released in between starts anew', () => {
   let ledger = seen([0, 60_000], 3, 4)
   ledger = stillTaken(stillTaken(ledger, bits(4, 5)), bits(3, 4))
   ledger = seenByPass(ledger, bits(3, 4), 180_000)
   assert.deepEqual(ripe(ledger, 400_000), [4])
 })
 
-test('what nobody may free does not make the ledger grow', () => {
+test('leaks that are never freed do not make the ledger grow', () => {
   let ledger = noLeaks
   for (let pass = 0; pass < 50; pass++) {
     const numbers = Array.from({ length: Math.min(pass, size) }, (_, i) => i)
@@ -80,7 +80,7 @@ test('what nobody may free does not make the ledger grow', () => {
   assert.equal(ripe(ledger, 50 * 60_000).length, size)
 })
 
-test('the numbers that are given are not changed', () => {
+test('the given numbers are not modified', () => {
   const given = bits(3)
   const ledger = seenByPass(seenByPass(noLeaks, given, 0), given, 1)
   stillTaken(ledger, bits())
@@ -159,7 +159,7 @@ for (const [name, claims] of Object.entries(kinds)) {
       })
     }
 
-    test('the result of three passes is that of a naive model, and one more changes nothing', () => {
+    test('three passes give the result of a naive model, and one more pass changes nothing', () => {
       fc.assert(
         fc.property(cases, ({ services, starts }) => {
           let stored = start(starts)
@@ -207,7 +207,7 @@ for (const [name, claims] of Object.entries(kinds)) {
       )
     })
 
-    test('the order in which Services are listed does not matter', () => {
+    test('the findings do not depend on the order of the Services', () => {
       fc.assert(
         fc.property(someServices, fc.infiniteStream(fc.nat()), (services, keys) => {
           const order = services.map((service) => ({ service, key: keys.next().value as number }))
@@ -223,7 +223,7 @@ for (const [name, claims] of Object.entries(kinds)) {
   })
 }
 
-test('the oldest Service keeps a number, and of two of the same second the first by name', () => {
+test('a duplicate number belongs to the oldest Service, and among equally old ones to the first by name', () => {
   const claims = nodePortClaims(parsePortRange('30000-30015'))
   const service = (namespace: string, name: string, second: number): Service =>
     ({
@@ -245,7 +245,7 @@ test('the oldest Service keeps a number, and of two of the same second the first
   )
 })
 
-test('what was seen of another range does not count for one that is adopted', () => {
+test('leaks found in another range do not count for an adopted range', () => {
   const claims = nodePortClaims(parsePortRange('30000-30015'))
   const [kept] = claims.ranges
   assert.ok(kept)
@@ -259,7 +259,7 @@ test('what was seen of another range does not count for one that is adopted', ()
   assert.deepEqual([[...plan.taken], [...plan.leaked], plan.changed], [[1], [], true])
 })
 
-test('what is freed is in the ledger no more, what is not due yet stays', () => {
+test('freed leaks leave the ledger; leaks that are not due remain', () => {
   const claims = nodePortClaims(parsePortRange('30000-30015'))
   const [kept] = claims.ranges
   assert.ok(kept)

@@ -32,7 +32,7 @@ function start() {
   return { time, state, stored }
 }
 
-test('what was cleared is left to its server for 250 ms, to the millisecond', async () => {
+test('a cleared number is left to its server for exactly 250 ms', async () => {
   const { time, state, stored } = start()
   state.watched(stored(0b110))
   assert.deepEqual([state.released(), state.releasedMs], [undefined, undefined])
@@ -44,7 +44,7 @@ test('what was cleared is left to its server for 250 ms, to the millisecond', as
   assert.deepEqual([state.released(), state.releasedMs], [undefined, undefined])
 })
 
-test('of numbers that were cleared one after the other the last decides when none is left to its server', async () => {
+test('if numbers are cleared one after another, the last one decides when the wait ends', async () => {
   const { time, state, stored } = start()
   state.watched(stored(0b110))
   state.watched(stored(0b100))
@@ -55,7 +55,7 @@ test('of numbers that were cleared one after the other the last decides when non
   assert.deepEqual([[...(state.released() ?? [])], state.releasedMs], [[2], 150])
 })
 
-test('an answer that was under way while states may have been missed is not taken for the newest', () => {
+test('an answer from before an interruption of the watch is no longer up to date', () => {
   const { state, stored } = start()
   const first = stored(0b1)
   state.watched(first)
@@ -72,7 +72,7 @@ function bits(...numbers: readonly number[]): Bitmap {
   return bitmap
 }
 
-test('of numbers that nobody holds the first that may be given back decides when to return', () => {
+test('of several numbers without a Service, the first that may be released decides when to check again', () => {
   const own = new RecentlySet(16)
   own.setting(bits(1))
   own.wereSet(0)
@@ -84,7 +84,7 @@ test('of numbers that nobody holds the first that may be given back decides when
   assert.deepEqual([[...due], inMs], [[1], 500])
 })
 
-test('a state from before the write that sets a number, told of while it is under way, does not say that the number was cleared', () => {
+test('an older state that the watch delivers during a write does not mark the number of that write as cleared', () => {
   const own = new RecentlySet(16)
   own.setting(bits(1, 2))
   own.still(bits(2))
@@ -95,7 +95,7 @@ test('a state from before the write that sets a number, told of while it is unde
   assert.deepEqual([...own.unheld(bits(), 2_000).due], [1])
 })
 
-test('a number that a Service has held for longer than a server takes to store it is released by its server alone', () => {
+test('a set number that a Service held for longer than MAX_STORE_DELAY_MS is left to its server to release', () => {
   for (const [heldMs, due] of [
     [MAX_STORE_DELAY_MS, [1]],
     [MAX_STORE_DELAY_MS + 1, []],

@@ -32,7 +32,7 @@ async function free({ writer, done, signal }: Opened): Promise<readonly string[]
 }
 
 describe('leaked numbers', () => {
-  test('are freed in the third pass after two minutes, not a millisecond sooner, and reported', async () => {
+  test('are freed and reported in the third pass, two minutes after the first and not a millisecond sooner', async () => {
     const opened = await leaking(undefined, 119_999)
     assert.deepEqual(await free(opened), [])
     assert.deepEqual(opened.sent(), ['read'])
@@ -50,7 +50,7 @@ describe('leaked numbers', () => {
     await opened.end()
   })
 
-  test('are not, if no third pass comes: a pass counts only when it says so', async () => {
+  test('are not freed before a third recorded pass, however much time passes', async () => {
     const opened = await openWriter()
     opened.world.store([30_005])
     await opened.catchUp()
@@ -63,7 +63,7 @@ describe('leaked numbers', () => {
     await opened.end()
   })
 
-  test('stay if a Service in the new list holds them, though the watch has not told of it', async () => {
+  test('are not freed if a Service in the live list holds them, even if the watch has not delivered it', async () => {
     const opened = await leaking()
     await opened.deafen()
     await opened.world.service(30_005)
@@ -77,7 +77,7 @@ describe('leaked numbers', () => {
     await Promise.all([opened.end(), both.end()])
   })
 
-  test('stay without the right to write, and are returned; nothing is read for that', async () => {
+  test('are returned but not freed without permission to write, and no Services are read', async () => {
     const notes = [leaked(30_005, ''), leaked(30_006, '')]
     const opened = await leaking()
     opened.permit.mode = 'report'
@@ -93,7 +93,7 @@ describe('leaked numbers', () => {
     await Promise.all([opened.end(), fixed.end()])
   })
 
-  test('are returned by a dry run as about to be freed', async () => {
+  test('are returned by a dry run as about to be freed, and are not freed', async () => {
     const opened = await leaking({ registry: (inner) => new DryRunRangeRegistry(inner, memoryLogger()) })
     assert.deepEqual(await free(opened), [leaked(30_005), leaked(30_006)])
     assert.deepEqual(await opened.taken(), [30_001, 30_005, 30_006])
@@ -101,7 +101,7 @@ describe('leaked numbers', () => {
     await opened.end()
   })
 
-  test('are freed from what is stored by then when another write was first, with the same list', async () => {
+  test('are freed from the newly stored state if another write comes first, without another list', async () => {
     const opened = await leaking()
     const { world, registry } = opened
     const startedMs = opened.time.nowMs
@@ -116,7 +116,7 @@ describe('leaked numbers', () => {
     await opened.end()
   })
 
-  test('are another’s if they were cleared and taken meanwhile: only the rest is freed', async () => {
+  test('are not freed if they were cleared and allocated again meanwhile; the others are freed', async () => {
     const opened = await leaking()
     const { world, registry } = opened
     registry.beforeWrite = () => {
@@ -135,7 +135,7 @@ describe('leaked numbers', () => {
     await Promise.all([opened.end(), all.end()])
   })
 
-  test('wait until the watch has told of all that was read, for five tries 20 ms apart', async () => {
+  test('wait for the watch to deliver all that was read, for at most five tries 20 ms apart', async () => {
     const opened = await leaking()
     const { world, registry, time } = opened
     registry.hold()
@@ -153,7 +153,7 @@ describe('leaked numbers', () => {
     await opened.end()
   })
 
-  test('are not freed from a range that has become another’s meanwhile', async () => {
+  test('are not freed if another range was stored meanwhile', async () => {
     const opened = await leaking()
     const { world, registry } = opened
     registry.beforeWrite = () => {
@@ -167,7 +167,7 @@ describe('leaked numbers', () => {
   })
 })
 
-describe('a number that was set while its Service gave it up', () => {
+describe('a number that was set while its Service released it', () => {
   /** The number 30001 was set for a Service that has been deleted since. The watches have reported everything. */
   async function setInVain(): Promise<Opened> {
     const opened = await openWriter()
@@ -183,7 +183,7 @@ describe('a number that was set while its Service gave it up', () => {
     return opened
   }
 
-  test('is released two seconds after that was seen, when a check is due', async () => {
+  test('is released two seconds after it was first found without a Service', async () => {
     const opened = await setInVain()
     const { writer, done, signal, time } = opened
     assert.equal(writer.againMs, 2_000)
@@ -199,7 +199,7 @@ describe('a number that was set while its Service gave it up', () => {
     await opened.end()
   })
 
-  test('stays if a Service has it by then: in the copies, in the list, or since it was read', async () => {
+  test('is not released if a Service holds it by then, in the informer, in the list, or since the read', async () => {
     for (const heard of ['before', 'not', 'during'] as const) {
       const opened = await setInVain()
       const { world, writer, registry, catchUp, done, signal, time } = opened
@@ -215,7 +215,7 @@ describe('a number that was set while its Service gave it up', () => {
     }
   })
 
-  test('is nobody’s to release once another has cleared it, or while that may have been missed', async () => {
+  test('is not released once another client has cleared it, or if that may have been missed', async () => {
     for (const missed of [false, true]) {
       const opened = await setInVain()
       const { world, writer, registry, done, signal, time } = opened
@@ -228,7 +228,7 @@ describe('a number that was set while its Service gave it up', () => {
     }
   })
 
-  test('is not set again within 250 ms after its server cleared it: a check is due then, or sooner', async () => {
+  test('is not set again within 250 ms after its server cleared it; the next check is due by then', async () => {
     const opened = await openWriter()
     const { world, writer, catchUp, done, signal, time } = opened
     await world.service(30_001)

@@ -10,7 +10,7 @@ import { portsText } from './world.ts'
 const notAllocated = (port: number, end = '; repairing'): string =>
   `PortNotAllocated Port ${port} is not allocated${end}`
 
-test('a range that has all that is held is read, and nothing else happens', async () => {
+test('a range that has all held numbers is read and not written', async () => {
   const { world, writer, done, catchUp, sent, told, signal, permit, end } = await openWriter()
   await world.service(30_001)
   world.store([30_001, 30_005])
@@ -21,7 +21,7 @@ test('a range that has all that is held is read, and nothing else happens', asyn
   await end()
 })
 
-test('what a Service holds is added to what is stored after a live read of its holders, and reported once', async () => {
+test('missing numbers are added after a live read of the Services that hold them, and reported once', async () => {
   const { world, writer, done, catchUp, sent, told, taken, signal, repaired, set, reporter, claims, end } =
     await openWriter()
   const standing = claims.leaked(0, 99, false)
@@ -44,7 +44,7 @@ test('what a Service holds is added to what is stored after a live read of its h
   await end()
 })
 
-test('the number of a Service that is gone by the live read is not set: then nothing is written', async () => {
+test('if the live read no longer finds the Service of a missing number, nothing is written', async () => {
   const { world, writer, deafen, done, sent, told, signal, end } = await openWriter()
   const gone = await world.service(30_001)
   world.store([])
@@ -56,7 +56,7 @@ test('the number of a Service that is gone by the live read is not set: then not
   await end()
 })
 
-test('all that the holders hold by then is added, reported, and given back once they no longer hold it', async () => {
+test('all numbers that the live read finds are set and reported; one that no Service holds later is released', async () => {
   const { world, writer, deafen, done, catchUp, told, taken, signal, end } = await openWriter()
   const { metadata } = await world.service(30_001)
   world.store([])
@@ -83,7 +83,7 @@ for (const [what, before] of [
   ['is missing', undefined],
   ['has no name yet', { range: '', data: bitsOf(30_050) }],
 ] as const) {
-  test(`a range that ${what} is written with the numbers of a whole list, even if these are none`, async () => {
+  test(`a range that ${what} is written after a list of all Services, even if these hold no number`, async () => {
     const { world, writer, done, catchUp, sent, taken, told, logger, signal, end } = await openWriter()
     world.registry.put('servicenodeports', before)
     await catchUp()
@@ -104,7 +104,7 @@ for (const [what, before] of [
   })
 }
 
-test('a range of another text is left alone; one that is to be adopted is rewritten, with an audit line', async () => {
+test('a range with another text is not changed; with adoptRange it is rewritten and audited', async () => {
   const other = { range: '30000-30199', data: bitsOf(30_050) }
   const kept = await openWriter()
   kept.world.registry.put('servicenodeports', other)
@@ -141,7 +141,7 @@ test('a range of another text is left alone; one that is to be adopted is rewrit
   await end()
 })
 
-test('a range that may not be rewritten is a finding as soon as something is missing, not before', async () => {
+test('a range that must not be rewritten becomes a finding once a number is missing, not before', async () => {
   const { world, writer, done, catchUp, sent, signal, end } = await openWriter({ registry: readOnly })
   world.store([30_002])
   await catchUp()
@@ -155,7 +155,7 @@ test('a range that may not be rewritten is a finding as soon as something is mis
   await end()
 })
 
-test('who may not write looks again after 20 ms, and tells only of what is still missing then', async () => {
+test('without permission to write, the range is read again after 20 ms and only numbers still missing are returned', async () => {
   const { world, writer, done, catchUp, sent, told, taken, signal, permit, end } = await openWriter()
   await world.service(30_001, 30_002)
   world.store([])
@@ -182,7 +182,7 @@ test('who may not write looks again after 20 ms, and tells only of what is still
   await end()
 })
 
-test('a dry run returns what it would repair, and counts nothing as repaired', async () => {
+test('a dry run returns what it would repair, and counts no repair', async () => {
   const { world, writer, done, catchUp, told, repaired, signal, end } = await openWriter({
     registry: (inner) => new DryRunRangeRegistry(inner, memoryLogger()),
   })
@@ -197,7 +197,7 @@ test('a dry run returns what it would repair, and counts nothing as repaired', a
   await end()
 })
 
-test('a write that was overtaken is made again on what is stored then, later each time, until it succeeds', async () => {
+test('a write that conflicts is retried on the newly stored state, with growing delays, until it succeeds', async () => {
   const { world, writer, registry, done, catchUp, taken, signal, time, end } = await openWriter()
   await world.service(30_001)
   world.store([])
@@ -221,7 +221,7 @@ test('a write that was overtaken is made again on what is stored then, later eac
   await end()
 })
 
-test('while others are faster, three times all holders are read, and then those of eight numbers at a time', async () => {
+test('after three conflicts only the holders of eight numbers are read at a time', async () => {
   const { world, writer, registry, deafen, done, catchUp, sent, taken, signal, end } = await openWriter()
   const made: Service[] = []
   for (let port = 30_001; port <= 30_020; port++) made.push(await world.service(port))
@@ -245,7 +245,7 @@ test('while others are faster, three times all holders are read, and then those 
   await end()
 })
 
-test('a call that fails is passed on, and the state has to be read again', async () => {
+test('the error of a failed call is passed on, and the state counts as outdated', async () => {
   const { world, writer, registry, done, catchUp, taken, signal, end } = await openWriter()
   await world.service(30_001)
   world.store([])
@@ -275,7 +275,7 @@ test('a call that fails is passed on, and the state has to be read again', async
   await end()
 })
 
-test('an answer is not taken for what is stored if the watch told something while it was under way', async () => {
+test('the answer of a read does not replace a state that the watch delivered during the read', async () => {
   const { world, writer, registry, done, catchUp, set, signal, end } = await openWriter()
   world.store([30_001])
   await catchUp()
@@ -292,7 +292,7 @@ test('an answer is not taken for what is stored if the watch told something whil
   await end()
 })
 
-test('it ends with its signal while it waits to try again', async () => {
+test('an abort signal ends a repair that waits to retry', async () => {
   const { world, writer, registry, catchUp, time, end } = await openWriter()
   await world.service(30_001)
   world.store([])

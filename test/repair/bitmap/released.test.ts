@@ -24,7 +24,7 @@ async function convertedAfter(
   return { world, master, service }
 }
 
-test('the port of a Service that gives it up is not set again while its server stores the Service', async () => {
+test('the port that a Service gives up is not set again while its server stores the Service', async () => {
   const { world, master } = await convertedAfter(40)
   await world.time.advance(20_000)
   assert.deepEqual(await world.taken(), [30_002])
@@ -36,7 +36,7 @@ test('the port of a Service that gives it up is not set again while its server s
   await master.stop()
 })
 
-test('a bit that is lost again and again while its server may be clearing it leaves one timer', async () => {
+test('a bit that is lost again and again while its server may be clearing it does not accumulate timers', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   await world.service(30_002)
@@ -60,7 +60,7 @@ test('a bit that is lost again and again while its server may be clearing it lea
   await master.stop()
 })
 
-test('one that was set again because that took long is given back as soon as nobody holds it', async () => {
+test('a port that was set again because its server was slow is released soon after no Service holds it', async () => {
   const { world, master } = await convertedAfter(5_000)
   await world.time.advance(1_000)
   assert.deepEqual(await world.taken(), [30_001, 30_002], 'the server may be clearing it itself')
@@ -75,7 +75,7 @@ test('one that was set again because that took long is given back as soon as nob
   await master.stop()
 })
 
-test('one that the server has cleared since is nobody’s to give back: who took it then keeps it', async () => {
+test('a port that its server has cleared since is not released if another client allocates it', async () => {
   const { world, master } = await convertedAfter(5_000)
   await world.time.advance(500)
   world.store([30_002])
@@ -88,7 +88,7 @@ test('one that the server has cleared since is nobody’s to give back: who took
   await master.stop()
 })
 
-test('nor is one that was cleared, and taken by another, before the answer to the write that had set it came', async () => {
+test('a port that is cleared and allocated again before the answer to its write arrives is not released', async () => {
   const world = await RangeWorld.start()
   const service = await world.service(30_001)
   await world.service(30_002)
@@ -111,7 +111,7 @@ test('nor is one that was cleared, and taken by another, before the answer to th
   await master.stop()
 })
 
-test('nor is one of which states may have been missed', async () => {
+test('a port is not released after a gap in the watch', async () => {
   const { world, master } = await convertedAfter(5_000)
   master.registry.gap()
   await world.time.advance(20_000)
@@ -119,7 +119,7 @@ test('nor is one of which states may have been missed', async () => {
   await master.stop()
 })
 
-test('one that another Service holds by then is kept', async () => {
+test('a port that another Service holds by then is not released', async () => {
   const { world, master } = await convertedAfter(5_000)
   await world.service(30_001)
   await world.time.advance(20_000)
@@ -127,7 +127,7 @@ test('one that another Service holds by then is kept', async () => {
   await master.stop()
 })
 
-test('it is given back in time although another number was cleared a moment ago', async () => {
+test('a port is released in time although another port was cleared a moment ago', async () => {
   const { world, master } = await convertedAfter(5_000)
   await world.time.advance(1_900)
   world.store([30_001])

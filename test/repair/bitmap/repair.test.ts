@@ -11,7 +11,7 @@ import { memoryLogger } from '../../../src/telemetry/logger.ts'
 import { busyClock } from '../../runtime/working-clock.ts'
 import { RangeWorld, thirtySeconds } from './world.ts'
 
-test('a range that is not there is made of what Services hold, and nothing more is asked', async () => {
+test('a missing range is created from the numbers of the Services, and later passes only read it', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   await world.service(30_002, 30_003)
@@ -27,7 +27,7 @@ test('a range that is not there is made of what Services hold, and nothing more 
   await master.stop()
 })
 
-test('a full pass that finds nothing reads the range once, about each interval', async () => {
+test('a full pass that finds nothing reads the range once, at intervals with jitter', async () => {
   const world = await RangeWorld.start()
   world.store([30_001])
   await world.service(30_001)
@@ -47,7 +47,7 @@ test('a full pass that finds nothing reads the range once, about each interval',
   await master.stop()
 })
 
-test('a pass over many Services pauses, so that a lease is renewed meanwhile', async () => {
+test('a full pass over many Services pauses between slices', async () => {
   const world = await RangeWorld.start()
   const ports = Array.from({ length: 100 }, (_, index) => 30_000 + index)
   world.store(ports)
@@ -67,7 +67,7 @@ test('a pass over many Services pauses, so that a lease is renewed meanwhile', a
   await master.stop()
 })
 
-test('a lost bit is set again at once, and only added to', async () => {
+test('a lost bit is set again within 300 ms, and no other bit changes', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   await world.service(30_002)
@@ -96,7 +96,7 @@ test('a lost bit is set again at once, and only added to', async () => {
   await master.stop()
 })
 
-test('a bitmap that was zeroed under many Services is right again in one write', async () => {
+test('a bitmap that was zeroed is restored for many Services in one write', async () => {
   const world = await RangeWorld.start()
   const ports = Array.from({ length: 90 }, (_, i) => 30_000 + i)
   for (const port of ports) await world.service(port)
@@ -113,7 +113,7 @@ test('a bitmap that was zeroed under many Services is right again in one write',
   await master.stop()
 })
 
-test('a range that was deleted by hand is made again', async () => {
+test('a deleted range is created again', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   const master = world.master('a').run()
@@ -124,7 +124,7 @@ test('a range that was deleted by hand is made again', async () => {
   await master.stop()
 })
 
-test('a Service that is made or deleted in the normal course costs no request', async () => {
+test('the normal creation and deletion of a Service cause no request', async () => {
   const world = await RangeWorld.start()
   const master = world.master('a').run()
   await world.time.advance(1_000)
@@ -142,7 +142,7 @@ test('a Service that is made or deleted in the normal course costs no request', 
   await master.stop()
 })
 
-test('the number of a Service that goes between the look and the write does not come back', async () => {
+test('the number of a Service that is deleted before the write is not set again', async () => {
   const world = await RangeWorld.start()
   const service = await world.service(30_001)
   const master = world.master('a').run()
@@ -158,7 +158,7 @@ test('the number of a Service that goes between the look and the write does not 
   await master.stop()
 })
 
-test('the number of a Service that has gone, of which the watch of Services has not told, does not come back', async () => {
+test('the number of a deleted Service is not set again even if the watch has not delivered the deletion', async () => {
   const world = await RangeWorld.start()
   const service = await world.service(30_001)
   await world.service(30_002)
@@ -174,7 +174,7 @@ test('the number of a Service that has gone, of which the watch of Services has 
   await master.stop()
 })
 
-test('a write that was overtaken is planned anew on what is there', async () => {
+test('a write that conflicts is planned anew on the newly stored state', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   const master = world.master('a').run()
@@ -189,7 +189,7 @@ test('a write that was overtaken is planned anew on what is there', async () => 
   await master.stop()
 })
 
-test('many lost bits come back though each long look is overtaken', async () => {
+test('many lost bits are restored although every write after a full list conflicts', async () => {
   const world = await RangeWorld.start()
   const ports = Array.from({ length: 40 }, (_, i) => 30_000 + i)
   for (const port of ports) await world.service(port)
@@ -205,7 +205,7 @@ test('many lost bits come back though each long look is overtaken', async () => 
   await master.stop()
 })
 
-test('a write whose answer was lost is looked at again', async () => {
+test('a write whose answer is lost is a fault, and the range is repaired whether or not the write happened', async () => {
   for (const happens of [true, false]) {
     const world = await RangeWorld.start()
     await world.service(30_001)
@@ -227,7 +227,7 @@ test('a write whose answer was lost is looked at again', async () => {
   }
 })
 
-test('a registry that does not answer at the start is asked again and again', async () => {
+test('a registry that does not answer at the start is retried until it does', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   const master = world.master('a')
@@ -244,7 +244,7 @@ test('a registry that does not answer at the start is asked again and again', as
   await master.stop()
 })
 
-test('after a gap in the watch the range is read', async () => {
+test('the range is read after a gap in the watch', async () => {
   const world = await RangeWorld.start()
   const master = world.master('a').run()
   await world.time.advance(1_000)
@@ -255,7 +255,7 @@ test('after a gap in the watch the range is read', async () => {
   await master.stop()
 })
 
-test('masters do not fight, and write no more than is needed', async () => {
+test('three masters restore a lost bitmap with few writes, and then only read it', async () => {
   const world = await RangeWorld.start()
   for (let port = 30_000; port < 30_030; port++) await world.service(port)
   const masters = ['a', 'b', 'c'].map((name) => world.master(name).run())
@@ -274,7 +274,7 @@ test('masters do not fight, and write no more than is needed', async () => {
   await Promise.all(masters.map((master) => master.stop()))
 })
 
-test('what is wrong with Services is told in each full pass, and the first holder of a number is the oldest', async () => {
+test('each full pass reports the problems of Services, and a duplicate number belongs to the oldest Service', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   await world.time.advance(2_000)
@@ -290,7 +290,7 @@ test('what is wrong with Services is told in each full pass, and the first holde
   await master.stop()
 })
 
-test('beside a repair of IPAddresses only the numbers of the bitmap are reported', async () => {
+test('beside a repair of IPAddresses only missing numbers of the bitmap are reported', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   await world.service(30_001)
@@ -307,7 +307,7 @@ test('beside a repair of IPAddresses only the numbers of the bitmap are reported
   await master.stop()
 })
 
-test('where there is no registry, duplicates and what is out of range are told, and no fault is seen', async () => {
+test('without a registry, duplicates and ports out of range are reported, and a fault is not', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   await world.time.advance(2_000)
@@ -327,7 +327,7 @@ test('where there is no registry, duplicates and what is out of range are told, 
   await master.stop()
 })
 
-test('where a server repairs itself, what is wrong is told in full passes and left to it', async () => {
+test('if the server repairs by itself, full passes report the problems and write nothing', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   world.store([])
@@ -348,7 +348,7 @@ test('where a server repairs itself, what is wrong is told in full passes and le
   await master.stop()
 })
 
-test('a permit that is refused at the moment of writing keeps the range as it is', async () => {
+test('a range is not written while the permit is refused', async () => {
   const world = await RangeWorld.start()
   let granted = true
   const master = world.master('a', { permit: { granted: async () => granted } }).run()
@@ -365,7 +365,7 @@ test('a permit that is refused at the moment of writing keeps the range as it is
   await master.stop()
 })
 
-test('two families have a bitmap each', async () => {
+test('each of two IP families has its own bitmap', async () => {
   const world = await RangeWorld.start()
   const claims = clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('fd00::/120')])
   const clusterIPs = ['10.96.0.7', 'fd00::7']
@@ -391,7 +391,7 @@ test('two families have a bitmap each', async () => {
   await master.stop()
 })
 
-test('a dry run says what is wrong and would be done, and writes nothing', async () => {
+test('a dry run logs the problems and the planned writes, and writes nothing', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   await world.service(30_001)
@@ -413,7 +413,7 @@ test('a dry run says what is wrong and would be done, and writes nothing', async
   await master.stop()
 })
 
-test('a registry whose watch never stands is still kept right by full passes', async () => {
+test('full passes repair the range even if its watch never works', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   const master = world.master('a')
@@ -449,7 +449,7 @@ test('a stored range that must not be rewritten is a fault only when something i
   await master.stop()
 })
 
-test('where a server repairs itself, a Service that it is just making is not told of', async () => {
+test('if the server repairs by itself, a Service that it is still creating is not reported', async () => {
   const world = await RangeWorld.start()
   world.store([])
   await world.service(30_001)
@@ -469,7 +469,7 @@ test('where a server repairs itself, a Service that it is just making is not tol
   await master.stop()
 })
 
-test('what the watch tells during a read counts, not the older answer of the read', async () => {
+test('a state that the watch delivers during a read overrides the older answer of the read', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   world.store([30_001])

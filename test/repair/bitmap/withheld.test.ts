@@ -12,7 +12,7 @@ function audited({ logger }: RangeMaster) {
 
 const withheld = 'apiserver_bootstrap_range_withheld'
 
-test('a range that is stored for another flag is left alone, with one Warning event, a metric, and the flag to give', async () => {
+test('a range stored for another flag is not changed; a Warning event names the flag to set, and a metric shows it', async () => {
   const world = await RangeWorld.start()
   world.store([31_050], '31000-31099')
   await world.service(30_001)
@@ -44,7 +44,7 @@ test('a range that is stored for another flag is left alone, with one Warning ev
   await master.stop()
 })
 
-test('a range that is changed under a master that kept it is left alone, also when it may adopt', async () => {
+test('a range that is changed while a master manages it is not rewritten, even with adoptRange', async () => {
   for (const adoptRange of [false, true]) {
     const world = await RangeWorld.start()
     await world.service(30_001)
@@ -58,7 +58,7 @@ test('a range that is changed under a master that kept it is left alone, also wh
   }
 })
 
-test('of two masters with different flags the later writes nothing', async () => {
+test('of two masters with different flags the later one writes nothing', async () => {
   const world = await RangeWorld.start()
   await world.service(30_001)
   const first = world.master('a').run()
@@ -74,7 +74,7 @@ test('of two masters with different flags the later writes nothing', async () =>
   await second.stop()
 })
 
-test('two masters to which a stored range is another write nothing, and warn', async () => {
+test('two masters whose flags both differ from the stored range write nothing and warn', async () => {
   const world = await RangeWorld.start()
   world.store([32_001], '32000-32099')
   const masters = ['30000-30099', '31000-31099'].map((text) =>
@@ -90,7 +90,7 @@ test('two masters to which a stored range is another write nothing, and warn', a
   }
 })
 
-test('with --adopt-range it is rewritten: what Services hold, and what is taken in both ranges', async () => {
+test('with --adopt-range a range is rewritten with all held numbers and the allocated ones that both ranges have', async () => {
   const world = await RangeWorld.start()
   world.store([29_999, 30_010, 30_020], '29950-30050')
   await world.service(30_001)
@@ -117,7 +117,7 @@ test('with --adopt-range it is rewritten: what Services hold, and what is taken 
   await master.stop()
 })
 
-test('a range that is adopted while the answer is lost is told of as unknown, and by no event', async () => {
+test('an adoption whose answer is lost is audited as unknown and emits no event', async () => {
   const world = await RangeWorld.start()
   world.store([30_010], '29950-30050')
   const master = world.master('a', { adoptRange: true, user: { host: 'host-1' } })
@@ -139,7 +139,7 @@ test('a range that is adopted while the answer is lost is told of as unknown, an
   await master.stop()
 })
 
-test('masters that may adopt different ranges do not fight', async () => {
+test('two masters that may adopt different ranges write at most three times', async () => {
   const world = await RangeWorld.start()
   world.store([], '32000-32099')
   const masters = ['30000-30099', '31000-31099'].map((text) =>
@@ -173,7 +173,7 @@ for (const [name, content] of Object.entries(unreadable)) {
   })
 }
 
-test('one family whose range is another does not keep the other from being kept', async () => {
+test('a mismatched range of one family does not prevent the repair of the other family', async () => {
   const world = await RangeWorld.start()
   world.registry.put('secondaryserviceips', { range: 'fd01::/120', data: new Uint8Array() })
   const claims = clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('fd00::/120')])
@@ -187,7 +187,7 @@ test('one family whose range is another does not keep the other from being kept'
   await master.stop()
 })
 
-test('a range that is stored without its text, as before a first pass, gets it', async () => {
+test('a range that is stored without its text gets the text and its missing numbers', async () => {
   const world = await RangeWorld.start()
   world.registry.put('servicenodeports', { range: '', data: new Uint8Array([1]) })
   await world.service(30_001)
@@ -199,7 +199,7 @@ test('a range that is stored without its text, as before a first pass, gets it',
   await master.stop()
 })
 
-test('once a range that was left alone is right again everything is looked through at once, and what is wrong is told', async () => {
+test('once a mismatched range matches again, all Services are checked at once and problems are reported', async () => {
   const world = await RangeWorld.start()
   world.store([31_050], '31000-31099')
   await world.service(31_050)

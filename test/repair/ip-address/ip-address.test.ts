@@ -54,7 +54,7 @@ const names: readonly (readonly [string, string | undefined])[] = [
   ['12345::1', undefined],
 ]
 
-test('a ClusterIP is named as Go writes it, however loosely it is written', () => {
+test('a ClusterIP yields the name that Go writes, however loosely it is written', () => {
   assert.deepEqual(
     names.map(([text]) => [text, ipAddressNameOf(text)]),
     names,
@@ -73,7 +73,7 @@ function ipv6(parts: readonly number[]): ReturnType<typeof addressOf> {
   )
 }
 
-test('a reference that is null counts as one that is missing', () => {
+test('a parentRef or a name in it that is null counts as missing', () => {
   const given = { metadata: { name: '10.0.0.1' }, spec: { parentRef: null } } as unknown as IpAddress
   assert.equal(trimIpAddress(given).spec?.parentRef, undefined)
   const store = new Store(trimIpAddress.packing)
@@ -82,19 +82,19 @@ test('a reference that is null counts as one that is missing', () => {
   assert.equal(store.get({ name: '10.0.0.1' })?.spec?.parentRef?.name, undefined)
 })
 
-test('a reference with a part that is not a text is refused', () => {
+test('a parentRef with a field that is not a string is refused', () => {
   for (const part of ['group', 'resource', 'namespace', 'name']) {
     const given = { metadata: { name: '10.0.0.1' }, spec: { parentRef: { [part]: ['a', 'b'] } } }
     assert.throws(() => trimIpAddress(given as unknown as IpAddress), TypeError)
   }
 })
 
-test('a text of any length is read at once', () => {
+test('an address with 200 leading zeros is read, and one with 300 is refused', () => {
   assert.equal(ipAddressNameOf(`10.0.0.${'0'.repeat(200)}1`), '10.0.0.1')
   assert.equal(ipAddressNameOf(`10.0.0.${'0'.repeat(300)}1`), undefined)
 })
 
-test('a packed IPAddress is as it was; those of the Services in a namespace share the rest', () => {
+test('a packed IPAddress unpacks unchanged, and its shared part has none of its own names and versions', () => {
   const labels = { 'ipaddress.kubernetes.io/ip-family': 'IPv4', 'ipaddress.kubernetes.io/managed-by': 'x' }
   const parentRef = { group: '', resource: 'services', namespace: 'default', name: 'web' }
   const metadata = { name: '10.0.0.1', uid: 'u', resourceVersion: '7' }
@@ -115,7 +115,7 @@ test('a packed IPAddress is as it was; those of the Services in a namespace shar
   }
 })
 
-test('the quick reading of IPv6 takes canonical texts only, and gives what the thorough one gives', () => {
+test('the fast IPv6 parser accepts exactly the canonical texts and agrees with the strict parser', () => {
   fc.assert(
     fc.property(groups, fc.integer({ min: 0, max: 40 }), fc.constantFrom('0', ':', 'f', ''), (parts, at, noise) => {
       const { text } = ipv6(parts)
@@ -128,7 +128,7 @@ test('the quick reading of IPv6 takes canonical texts only, and gives what the t
   )
 })
 
-test('the quick reading of IPv4 gives its value', () => {
+test('the fast IPv4 parser returns the numeric value', () => {
   fc.assert(
     fc.property(fc.integer({ min: 0, max: 0xffff_ffff }), (value) => {
       assert.equal(valueOfIPv4(addressOf(4, BigInt(value)).text), value)
@@ -140,7 +140,7 @@ function ranges(...cidrs: readonly string[]): ServiceIpRanges {
   return new ServiceIpRanges(cidrs.map((cidr) => ({ spec: { cidrs: [cidr] } }) as ServiceCidr))
 }
 
-test('Services have neither network addresses nor IPv4 broadcast addresses, as upstream counts', () => {
+test('a range excludes network addresses and IPv4 broadcast addresses, as upstream does', () => {
   const within = ranges('10.0.0.0/16', '192.0.2.9/31', '198.51.100.5/32', '203.0.113.77/24', 'fd00::/64', 'not a range')
   const expected = {
     '10.0.0.0': false,
@@ -162,11 +162,11 @@ test('Services have neither network addresses nor IPv4 broadcast addresses, as u
   assert.deepEqual(Object.fromEntries(Object.keys(expected).map((name) => [name, within.contains(name)])), expected)
 })
 
-test('an address that one range excludes and another has is a Service’s', () => {
+test('an address that one range excludes and another has is contained', () => {
   assert.equal(ranges('10.0.1.0/24', '10.0.0.0/16').contains('10.0.1.0'), true)
 })
 
-test('a range has the addresses that its prefix says, whatever the family', () => {
+test('a range contains the addresses of its prefix except network and broadcast, in either family', () => {
   const one = fc.boolean().chain((v6) =>
     fc.record({
       base: v6
@@ -194,7 +194,7 @@ test('a range has the addresses that its prefix says, whatever the family', () =
   )
 })
 
-test('it counts how full the ranges are', () => {
+test('the usage of each range is counted', () => {
   const counted = ranges('10.0.0.0/24', 'fd00::/120')
   const named = (...names: readonly string[]) => names.map((name) => ({ metadata: { name } }) as IpAddress)
   const usage = () => counted.usage().map(({ range, allocated, size }) => `${range} ${allocated}/${size}`)
@@ -206,7 +206,7 @@ test('it counts how full the ranges are', () => {
   assert.deepEqual(usage(), ['10.0.0.0/24 3/254', 'fd00::/120 0/255'])
 })
 
-test('what changes while the ranges are counted anew is counted once', () => {
+test('changes during a recount are counted once', () => {
   const counted = ranges('10.0.0.0/24')
   const all = ['10.0.0.1', '10.0.0.2', '10.0.0.3'].map((name) => ({ metadata: { name } }) as IpAddress)
   const early = counted.countAll(all)
@@ -221,7 +221,7 @@ test('what changes while the ranges are counted anew is counted once', () => {
   assert.equal(counted.usage()[0]?.allocated, 3)
 })
 
-test('the index knows the holders of an address through every change', () => {
+test('the index finds the holders of an address after any changes', () => {
   const made = (uid: number, ips: readonly string[]): Service => {
     const metadata = {
       namespace: 'default',
@@ -259,7 +259,7 @@ test('the index knows the holders of an address through every change', () => {
   )
 })
 
-test('only what concerns addresses asks for a look', () => {
+test('only a change that concerns addresses returns addresses to check', () => {
   const metadata = { namespace: 'default', name: 'web', uid: '1', resourceVersion: '1' }
   const service = { metadata, spec: { clusterIP: '10.0.0.1', clusterIPs: ['10.0.0.1'] } } as Service
   assert.deepEqual(addressesOf({ type: 'added', object: service }), ['10.0.0.1'])

@@ -31,7 +31,7 @@ function ipAddress(
   return { ...object, metadata, ...changes }
 }
 
-describe('what a ClusterIP needs', () => {
+describe('the plan for a ClusterIP', () => {
   const plan = (changes: Partial<ServiceIpObservation>) =>
     planServiceIp({
       service: service('web', '10.0.0.1'),
@@ -47,11 +47,11 @@ describe('what a ClusterIP needs', () => {
     return action.type === 'none' ? 'none' : `${action.type}: ${action.finding.note}`
   }
 
-  test('nothing, when its IPAddress has the Service as parent and the allocator’s labels', () => {
+  test('does nothing if its IPAddress has the Service as parent and the allocator’s labels', () => {
     assert.deepEqual(plan({}), { type: 'none' })
   })
 
-  test('nothing is done for what is no address or in no range, whatever its IPAddress is', () => {
+  test('only reports an invalid address or one outside all ranges, whatever its IPAddress', () => {
     for (const existing of [undefined, ipAddress('10.0.0.1', 'other')]) {
       assert.equal(
         note({ clusterIp: 'nonsense', ipAddress: existing }),
@@ -64,14 +64,14 @@ describe('what a ClusterIP needs', () => {
     }
   })
 
-  test('an address that an old Service spells with zeros has an IPAddress with its canonical name', () => {
+  test('uses the canonical name for an address that an old Service spells with zeros', () => {
     const old = service('web', '010.000.0.1')
     assert.deepEqual(plan({ service: old, clusterIp: '010.000.0.1' }), { type: 'none' })
     const made = plan({ service: old, clusterIp: '010.000.0.1', ipAddress: undefined })
     assert.equal(made.type === 'create' ? made.ipAddress.metadata?.name : '', '10.0.0.1')
   })
 
-  test('an IPAddress that refers to no Service, to a missing one or to one with another address is made anew', () => {
+  test('recreates an IPAddress whose parent is no Service, is missing or has another address', () => {
     const anew = 'recreate: the ClusterIP [IPv4]: 10.0.0.1 for Service default/web has a wrong reference; repairing'
     const parentRef = { group: 'example.com', resource: 'services', namespace: 'default', name: 'web' }
     assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'web', { spec: { parentRef } }) }), anew)
@@ -79,13 +79,13 @@ describe('what a ClusterIP needs', () => {
     assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '10.0.0.2') }), anew)
   })
 
-  test('an IPAddress of another Service that has the address is left to it, also where that one spells it otherwise', () => {
+  test('only reports an IPAddress of another Service that holds the address, however that one spells it', () => {
     const told = 'report: Cluster IP [IPv4]:10.0.0.1 was assigned to multiple services; please recreate service'
     assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '10.0.0.1') }), told)
     assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '010.0.0.1') }), told)
   })
 
-  test('wrong labels are put right without touching the rest', () => {
+  test('corrects wrong labels and preserves the rest', () => {
     const metadata = {
       name: '10.0.0.1',
       uid: 'u',
@@ -106,7 +106,7 @@ describe('what a ClusterIP needs', () => {
     assert.equal(action.finding.regarding, undefined, 'no event')
   })
 
-  test('where nothing will be repaired the notes do not say so', () => {
+  test('omits "repairing" from its notes if nothing will be repaired', () => {
     assert.equal(
       note({ ipAddress: undefined, repairing: false }),
       'create: Cluster IP [IPv4]: 10.0.0.1 is not allocated',
@@ -139,7 +139,7 @@ describe('which of two Services keeps an address', () => {
   })
 })
 
-describe('what becomes of an IPAddress', () => {
+describe('the plan for an IPAddress', () => {
   const plan = (changes: Partial<IpAddressObservation>): string => {
     const existing = ipAddress('10.0.0.1', 'web')
     const action = planIpAddress({
@@ -156,16 +156,16 @@ describe('what becomes of an IPAddress', () => {
         : action.type
   }
 
-  test('it stays while its Service has the address, however that is spelled', () => {
+  test('retains it while its Service holds the address, however spelled', () => {
     assert.equal(plan({ service: service('web', '10.0.0.1') }), 'keep')
     assert.equal(plan({ service: service('web', '10.0.0.9', '010.0.0.1') }), 'keep')
   })
 
-  test('it stays when the allocator has not made it', () => {
+  test('retains it if the allocator did not create it', () => {
     assert.equal(plan({ ipAddress: ipAddress('10.0.0.1', 'web', { metadata: { name: '10.0.0.1' } }) }), 'keep')
   })
 
-  test('one that refers to something else is removed, and its parent named as Go does', () => {
+  test('deletes one whose parent is not a Service, and names the parent as Go does', () => {
     const parentRef = { group: 'example.com', resource: 'gateways', namespace: 'a', name: 'b' }
     assert.equal(
       plan({ ipAddress: ipAddress('10.0.0.1', 'web', { spec: { parentRef } }), ageMs: 0 }),
@@ -173,7 +173,7 @@ describe('what becomes of an IPAddress', () => {
     )
   })
 
-  test('one without a Service is left as long as a request may take', () => {
+  test('waits 60 seconds before it deletes one without a Service', () => {
     assert.equal(plan({ ageMs: 0 }), 'wait 60000')
     assert.equal(plan({ ageMs: 59_999 }), 'wait 1')
     assert.equal(
@@ -182,7 +182,7 @@ describe('what becomes of an IPAddress', () => {
     )
   })
 
-  test('one that its Service has not is left as long, whatever the Service is: a request may have taken it', () => {
+  test('waits 60 seconds before it deletes one whose Service does not hold it, whatever the Service is', () => {
     const wrong = 'IPAddress: 10.0.0.1 for Service default/web has a wrong reference; cleaning up'
     const external = { ...service('web'), spec: { type: 'ExternalName' } } as Service
     for (const held of [external, service('web', '10.0.0.2'), service('web', 'fd00::1'), service('web', 'None')]) {
@@ -192,7 +192,7 @@ describe('what becomes of an IPAddress', () => {
   })
 })
 
-describe('a look at everything', () => {
+describe('a check of all IPAddresses', () => {
   const stray = ipAddress('10.0.0.1', 'gone')
   const holder = service('web', '10.0.0.1')
   const view: ServiceIpView = {
@@ -209,13 +209,13 @@ describe('a look at everything', () => {
       check({ names: ['10.0.0.1'], existing: [stray], deleting: true, ...scope }, { ...view, ...changes }),
     ).writes.map(({ type }) => type)
 
-  test('what a Service gets anew is not deleted besides', () => {
+  test('does not also delete an IPAddress that it recreates for a Service', () => {
     assert.deepEqual(types({}), ['recreate'])
     assert.deepEqual(types({}, { holdersOf: () => [] }), ['delete'])
     assert.deepEqual(types({}, { inRange: () => false }), ['delete'], 'whose holder may not have it')
   })
 
-  test('what has just become nobody’s is left to its server for 5 seconds', () => {
+  test('leaves a new orphan to its server for 5 seconds', () => {
     assert.deepEqual(types({}, { holdersOf: () => [], orphanedMs: () => 4_999 }), [])
     const found = atOnce(
       check(
@@ -228,7 +228,7 @@ describe('a look at everything', () => {
     assert.deepEqual(types({}, { holdersOf: () => [], orphanedMs: () => 5_000 }), ['delete'])
   })
 
-  test('events delete nothing, they only say when to look', () => {
+  test('deletes nothing if it may not, and returns when to check again', () => {
     for (const [orphanedMs, againMs] of [
       [0, 5_000],
       [5_000, 0],
@@ -241,8 +241,8 @@ describe('a look at everything', () => {
   })
 })
 
-describe('ages', () => {
-  test('they count from when an IPAddress was first seen, by uid, and are forgotten when it is old', async () => {
+describe('the age of an IPAddress', () => {
+  test('counts from when its uid was first seen, and is forgotten after a minute', async () => {
     const time = new VirtualClock()
     const ages = new IpAddressAges(time.view())
     ages.listed()
@@ -264,7 +264,7 @@ describe('ages', () => {
     assert.equal(ages.ageMs(second), 91_000)
   })
 
-  test('those of the first list count from when it was complete', async () => {
+  test('counts from the end of the first list if it was in that list', async () => {
     const time = new VirtualClock()
     const ages = new IpAddressAges(time.view())
     const listed = ipAddress('10.0.0.1', 'web')

@@ -24,7 +24,7 @@ function hooked(hooks: {
   })
 }
 
-test('what was made for a Service that was deleted meanwhile is taken back', async () => {
+test('an IPAddress created for a Service that is deleted meanwhile is deleted again', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   let deleted = false
@@ -45,7 +45,7 @@ test('what was made for a Service that was deleted meanwhile is taken back', asy
   await world.end()
 })
 
-test('a take-back that the server fails is done later, and takes nothing from whoever has the address by then', async () => {
+test('a failed deletion of an IPAddress that was created for a deleted Service is retried until it succeeds', async () => {
   const world = await IpAddressWorld.start()
   const [ip, other] = await world.services(2)
   assert.ok(ip && other)
@@ -67,7 +67,7 @@ test('a take-back that the server fails is done later, and takes nothing from wh
   await world.end()
 })
 
-test('a take-back takes nothing from a Service that got the address after the look', async () => {
+test('the deletion of a needless IPAddress does not affect a Service that has got the address since the check', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   let deleted = false
@@ -94,7 +94,7 @@ test('a take-back takes nothing from a Service that got the address after the lo
   await world.end()
 })
 
-test('a Service that was deleted before the write is not written for', async () => {
+test('no IPAddress is created for a Service that was deleted before the write', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   const master = world.master()
@@ -112,7 +112,7 @@ test('a Service that was deleted before the write is not written for', async () 
   await world.end()
 })
 
-test('the IPAddress of a Service that only the server knows of is not deleted', async () => {
+test('the IPAddress of a Service that the watch has not delivered yet is not deleted', async () => {
   const world = await IpAddressWorld.start()
   const master = world.master()
   await world.advance(20_000)
@@ -128,7 +128,7 @@ test('the IPAddress of a Service that only the server knows of is not deleted', 
   await world.end()
 })
 
-test('what somebody else has put right between look and write is not touched', async () => {
+test('an IPAddress that another client corrects between check and write is not changed', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   let right: string | undefined
@@ -149,7 +149,7 @@ test('what somebody else has put right between look and write is not touched', a
   await world.end()
 })
 
-test('a release that the watch tells of late costs no request', async () => {
+test('releases that the watch delivers late cause no request', async () => {
   const world = await IpAddressWorld.start()
   await world.services(20)
   const master = world.master()
@@ -166,7 +166,7 @@ test('a release that the watch tells of late costs no request', async () => {
   await world.end()
 })
 
-test('an address from a ServiceCIDR that the watch tells of late is nothing to tell', async () => {
+test('an address in a ServiceCIDR that the watch delivers late is not reported', async () => {
   const world = await IpAddressWorld.start()
   const master = world.master()
   await world.advance(10_000)
@@ -186,7 +186,7 @@ test('an address from a ServiceCIDR that the watch tells of late is nothing to t
   await world.end()
 })
 
-test('masters that mend the same damage at once make each address once, and then leave it alone', async () => {
+test('masters that repair the same damage at once write each IPAddress once and then send no more requests', async () => {
   const world = await IpAddressWorld.start()
   const ips = await world.services(200)
   const masters = [world.master(), world.master(), world.master()]
@@ -222,7 +222,7 @@ test('masters that mend the same damage at once make each address once, and then
   await world.end()
 })
 
-test('without a permit nothing is written, and it is asked for only when something is wrong', async () => {
+test('nothing is written without a permit, and the permit is requested only if something is wrong', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   let asked = 0
@@ -248,7 +248,7 @@ test('without a permit nothing is written, and it is asked for only when somethi
   await world.end()
 })
 
-test('beside a server that repairs by itself it tells in full passes what is wrong, and does nothing about it', async () => {
+test('beside a server that repairs by itself, full passes report the problems and write nothing', async () => {
   const world = await IpAddressWorld.start()
   const [ip = '', shared = ''] = await world.services(2)
   const master = world.master({ permit: { mode: 'report', granted: async () => true } })
@@ -271,7 +271,7 @@ test('beside a server that repairs by itself it tells in full passes what is wro
   await world.end()
 })
 
-test('new Services whose IPAddresses arrive late are no fault, and those of lost ones are still told of', async () => {
+test('new Services whose IPAddresses arrive late are not reported, and lost IPAddresses still are', async () => {
   const world = await IpAddressWorld.start()
   const late = { fault: { type: 'delay', ms: 700 }, stream: true, pathPrefix: path } as const
   const master = world.master({ faults: [late] })
@@ -287,9 +287,9 @@ test('new Services whose IPAddresses arrive late are no fault, and those of lost
   await world.end()
 })
 
-describe('what the server refuses is tried until it does not', () => {
+describe('requests that the server refuses are retried until they succeed', () => {
   for (const status of [403, 409, 429, 500, 503]) {
-    test(`${status} to creates: it settles when they pass, and says why it does not before`, async () => {
+    test(`creates that fail with ${status} are each reported once, and the repair settles only after they succeed`, async () => {
       const world = await IpAddressWorld.start()
       for (const ip of await world.services(20)) await world.deleteIp(ip)
       const master = world.master()
@@ -311,7 +311,7 @@ describe('what the server refuses is tried until it does not', () => {
     })
   }
 
-  test('a first look at the Services that fails is made again soon', async () => {
+  test('a first read of the Services that fails for 30 seconds is retried soon', async () => {
     const world = await IpAddressWorld.start()
     for (const ip of await world.services(20)) await world.deleteIp(ip)
     const master = world.master()
@@ -329,7 +329,7 @@ describe('what the server refuses is tried until it does not', () => {
     await world.end()
   })
 
-  test('a first look that fails for a moment is made again at once, not seconds later', async () => {
+  test('a first read of the Services that fails for 200 ms is retried within 1.5 seconds', async () => {
     const world = await IpAddressWorld.start()
     for (const ip of await world.services(20)) await world.deleteIp(ip)
     const master = world.master()
@@ -343,7 +343,7 @@ describe('what the server refuses is tried until it does not', () => {
     await world.end()
   })
 
-  test('an orphan whose deletion is refused for a moment goes soon after that, not at the next interval', async () => {
+  test('an orphan whose deletion is refused for a moment is deleted soon after, not at the next interval', async () => {
     const world = await IpAddressWorld.start()
     const master = world.master({ intervalMs: 3_600_000 })
     await world.advance(1_000)
@@ -357,7 +357,7 @@ describe('what the server refuses is tried until it does not', () => {
     await world.end()
   })
 
-  test('one address that is refused for good does not keep the others waiting', async () => {
+  test('one address that the server refuses permanently does not delay the others', async () => {
     const world = await IpAddressWorld.start()
     const [refused, ...ips] = await world.services(10)
     const through = (inner: Transport): Transport => ({
@@ -379,7 +379,7 @@ describe('what the server refuses is tried until it does not', () => {
     await world.end()
   })
 
-  test('a server that cannot be reached: all is right soon after it is back', async () => {
+  test('after an outage of the server all IPAddresses are in sync within 2.5 seconds', async () => {
     const world = await IpAddressWorld.start()
     const ips = await world.services(30)
     const master = world.master()
@@ -396,7 +396,7 @@ describe('what the server refuses is tried until it does not', () => {
   })
 })
 
-test('it waits for the default ServiceCIDR, and says so', async () => {
+test('the repair waits for the default ServiceCIDR, and reports that as its fault', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   await world.deleteIp(ip)
@@ -416,7 +416,7 @@ test('it waits for the default ServiceCIDR, and says so', async () => {
   await world.end()
 })
 
-test('a server without IPAddresses is left alone; when it is upgraded the repair begins', async () => {
+test('a server without IPAddresses is not repaired; after its upgrade the repair begins', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   await world.deleteIp(ip)
@@ -433,7 +433,7 @@ test('a server without IPAddresses is left alone; when it is upgraded the repair
   await world.end()
 })
 
-test('what happened while watches were cut and the history was lost is found when they are back', async () => {
+test('changes during broken watches, also after a compaction, are repaired once the watches are back', async () => {
   const world = await IpAddressWorld.start()
   const ips = await world.services(12)
   const master = world.master()
@@ -458,7 +458,7 @@ test('what happened while watches were cut and the history was lost is found whe
   await world.end()
 })
 
-test('a wall clock that is wrong by a day neither hastens nor delays anything', async () => {
+test('a wall clock that is wrong by days neither expedites nor delays a repair', async () => {
   const day = 86_400_000
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
@@ -476,7 +476,7 @@ test('a wall clock that is wrong by a day neither hastens nor delays anything', 
   await world.end()
 })
 
-test('it ends at once, whatever it is doing, and leaves nothing behind', async () => {
+test('the repair ends at once when stopped, and sends no more requests', async () => {
   const world = await IpAddressWorld.start()
   for (const ip of await world.services(40)) await world.deleteIp(ip)
   const master = world.master()
@@ -512,7 +512,7 @@ async function convertedAfter(pauseMs: number) {
   return { world, master, ip }
 }
 
-test('the address of a Service that gives it up is not made anew while its server stores the Service', async () => {
+test('an address that a Service gives up is not recreated while its server stores the Service', async () => {
   const { world, master } = await convertedAfter(40)
   await world.advance(10_000)
   assert.deepEqual(master.writes, [])
@@ -520,7 +520,7 @@ test('the address of a Service that gives it up is not made anew while its serve
   await world.end()
 })
 
-test('nor when the Service was stored a moment before, so that it would be looked at anyway', async () => {
+test('the IPAddress of a Service that is deleted right after its creation is not recreated', async () => {
   const world = await IpAddressWorld.start(undefined, { serviceAllocators: 'none' })
   const master = world.master()
   await world.advance(1_000)
@@ -536,7 +536,7 @@ test('nor when the Service was stored a moment before, so that it would be looke
   await world.end()
 })
 
-test('one that was made anew because that took long is taken back as soon as the Service is stored', async () => {
+test('an IPAddress that was recreated because the server was slow is deleted once the Service is stored', async () => {
   const { world, master, ip } = await convertedAfter(3_000)
   assert.deepEqual(master.writes, [`POST ${ip}`])
   await world.advance(1_000)
@@ -547,7 +547,7 @@ test('one that was made anew because that took long is taken back as soon as the
   await world.end()
 })
 
-test('what was made anew and is then released by the server and taken by another Service is not taken back', async () => {
+test('a recreated IPAddress that the server releases and another Service takes is not deleted', async () => {
   const world = await IpAddressWorld.start()
   const [ip] = await world.services(1)
   assert.ok(ip)

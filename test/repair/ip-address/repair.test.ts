@@ -5,7 +5,7 @@ import type { Clock } from '../../../src/runtime/clock.ts'
 import { busyClock } from '../../runtime/working-clock.ts'
 import { allocatorLabels, IpAddressWorld, ipOf } from './world.ts'
 
-test('500 IPAddresses deleted at once are back with their parents and labels in less than a second, each by one request', async () => {
+test('500 IPAddresses deleted at once are restored with parents and labels within a second, by one request each', async () => {
   const world = await IpAddressWorld.start()
   const ips = await world.services(500)
   const master = world.master()
@@ -27,7 +27,7 @@ test('500 IPAddresses deleted at once are back with their parents and labels in 
   await world.end()
 })
 
-test('a pass over many Services pauses, so that a lease is renewed meanwhile', async () => {
+test('a full pass over many Services and IPAddresses pauses between slices', async () => {
   const world = await IpAddressWorld.start()
   await world.services(500)
   const { timed, pauses } = busyClock()
@@ -42,7 +42,7 @@ test('a pass over many Services pauses, so that a lease is renewed meanwhile', a
   await world.end()
 })
 
-test('damage that takes 40 ms to tell is mended at once, not in parts', async () => {
+test('damage that arrives over 40 ms is repaired in one batch', async () => {
   const world = await IpAddressWorld.start()
   const ips = await world.services(80)
   const master = world.master()
@@ -57,7 +57,7 @@ test('damage that takes 40 ms to tell is mended at once, not in parts', async ()
   await world.end()
 })
 
-test('Services that users make and delete cost no request', async () => {
+test('the normal creation and deletion of Services cause no request', async () => {
   const world = await IpAddressWorld.start()
   const master = world.master()
   await world.advance(1_000)
@@ -75,7 +75,7 @@ test('Services that users make and delete cost no request', async () => {
   await world.end()
 })
 
-test('a lost IPAddress is told of once as upstream tells it, and counted', async () => {
+test('a lost IPAddress is reported once, with the event of upstream, and counted', async () => {
   const world = await IpAddressWorld.start()
   const service = await world.service('web')
   const master = world.master()
@@ -107,7 +107,7 @@ test('a lost IPAddress is told of once as upstream tells it, and counted', async
   await world.end()
 })
 
-test('an IPAddress with a wrong parent is made anew within a second, whether that parent is there or not', async () => {
+test('an IPAddress with a wrong parent is recreated within a second, whether or not that parent exists', async () => {
   const world = await IpAddressWorld.start()
   const [first, second, third] = await world.services(3)
   assert.ok(first && second && third)
@@ -134,7 +134,7 @@ test('an IPAddress with a wrong parent is made anew within a second, whether tha
   await world.end()
 })
 
-test('wrong labels are put right in place, and what else is there stays', async () => {
+test('wrong labels are corrected in place, and other labels and annotations are preserved', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   const before = await world.ip(ip)
@@ -157,7 +157,7 @@ test('wrong labels are put right in place, and what else is there stays', async 
   await world.end()
 })
 
-test('an orphan is left for 60 seconds, and gone right after', async () => {
+test('an orphan is deleted after 60 seconds, not before', async () => {
   const world = await IpAddressWorld.start()
   const master = world.master()
   await world.advance(20_000)
@@ -173,7 +173,7 @@ test('an orphan is left for 60 seconds, and gone right after', async () => {
   await world.end()
 })
 
-test('graces that end one after the other make full passes five seconds apart', async () => {
+test('orphans that become due over ten seconds are deleted in at most four batches', async () => {
   const world = await IpAddressWorld.start()
   world.master()
   await world.advance(10_000)
@@ -191,7 +191,7 @@ test('graces that end one after the other make full passes five seconds apart', 
   await world.end()
 })
 
-test('an IPAddress that a dead server did not release goes a few seconds after its Service', async () => {
+test('an IPAddress that is created anew for a deleted Service is deleted after 60 seconds', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))
   const master = world.master()
@@ -208,7 +208,7 @@ test('an IPAddress that a dead server did not release goes a few seconds after i
   await world.end()
 })
 
-test('an address whose Service is stored only after half a minute is kept', async () => {
+test('the IPAddress of a Service that is stored only 55 seconds later is not deleted by the repair', async () => {
   const world = await IpAddressWorld.start()
   const master = world.master()
   const slow = {
@@ -227,7 +227,7 @@ test('an address whose Service is stored only after half a minute is kept', asyn
   await world.end()
 })
 
-test('an address that its Service has not is left for 60 seconds: a request may have taken it', async () => {
+test('an IPAddress whose Service does not hold the address is deleted after 60 seconds, not before', async () => {
   const world = await IpAddressWorld.start(['10.96.0.0/16', 'fd00::/108'])
   await world.service('external', { type: 'ExternalName', externalName: 'example.com', ports: [] })
   await world.service('web', { clusterIP: '10.96.0.10' })
@@ -252,7 +252,7 @@ test('an address that its Service has not is left for 60 seconds: a request may 
   await world.end()
 })
 
-test('an IPAddress of another controller is nobody’s business', async () => {
+test('an IPAddress of another controller is ignored', async () => {
   const world = await IpAddressWorld.start()
   const master = world.master()
   await world.makeIp('10.96.0.40', { group: 'example.com', resource: 'gateways', name: 'a' }, {})
@@ -263,7 +263,7 @@ test('an IPAddress of another controller is nobody’s business', async () => {
   await world.end()
 })
 
-test('of two Services with one address the older keeps it, and the other is told, once each full pass', async () => {
+test('of two Services with one address the older one retains it, and each full pass reports the other one', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('older'))
   await world.advance(2_000)
@@ -285,7 +285,7 @@ test('of two Services with one address the older keeps it, and the other is told
   await world.end()
 })
 
-test('an address outside every ServiceCIDR is told of; when its ServiceCIDR comes it is allocated', async () => {
+test('an address outside every ServiceCIDR is reported, and is allocated once a ServiceCIDR contains it', async () => {
   const world = await IpAddressWorld.start()
   const { api } = world.server
   await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.0.2.0/24', 'fd00:1::/64'] } })
@@ -305,7 +305,7 @@ test('an address outside every ServiceCIDR is told of; when its ServiceCIDR come
   await world.end()
 })
 
-test('a Service with two families has both its IPAddresses mended', async () => {
+test('both lost IPAddresses of a dual-stack Service are restored', async () => {
   const world = await IpAddressWorld.start(['10.96.0.0/16', 'fd00::/108'])
   const service = await world.service('web', { ipFamilyPolicy: 'RequireDualStack' })
   const master = world.master()
@@ -318,7 +318,7 @@ test('a Service with two families has both its IPAddresses mended', async () => 
   await world.end()
 })
 
-test('a Service that an older server has stored without an IPAddress gets one at once', async () => {
+test('a Service that an older server stored without an IPAddress gets one within 100 ms', async () => {
   const world = await IpAddressWorld.start(['10.96.0.0/16'], { serviceAllocators: 'none' })
   const master = world.master()
   await world.advance(1_000)
@@ -329,7 +329,7 @@ test('a Service that an older server has stored without an IPAddress gets one at
   await world.end()
 })
 
-test('the metrics say how full the ranges are, and how long ago the last full pass was', async () => {
+test('the metrics show the usage of the ranges and the age of the last full pass', async () => {
   const world = await IpAddressWorld.start(['10.96.0.0/24'])
   await world.services(3)
   const master = world.master()
@@ -341,7 +341,7 @@ test('the metrics say how full the ranges are, and how long ago the last full pa
   await world.end()
 })
 
-test('the metrics forget the range of a ServiceCIDR that is deleted', async () => {
+test('the metrics drop the range of a deleted ServiceCIDR', async () => {
   const world = await IpAddressWorld.start(['10.96.0.0/24'])
   await world.server.api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['10.97.0.0/24'] } })
   const master = world.master()
@@ -363,7 +363,7 @@ test('the metrics forget the range of a ServiceCIDR that is deleted', async () =
   await world.end()
 })
 
-test('the metrics count a range that comes while the first count pauses', async () => {
+test('the metrics include a range that is created while the first count pauses', async () => {
   const world = await IpAddressWorld.start()
   await world.services(500)
   const { timed } = busyClock()
@@ -387,7 +387,7 @@ test('the metrics count a range that comes while the first count pauses', async 
   await world.end()
 })
 
-test('after a first full pass that failed, a check for another ServiceCIDR does not count as a full pass', async () => {
+test('after a failed first full pass, a check for a new ServiceCIDR does not count as a full pass', async () => {
   const world = await IpAddressWorld.start()
   await world.deleteIp(ipOf(await world.service('web')))
   const { api } = world.server
@@ -408,7 +408,7 @@ test('after a first full pass that failed, a check for another ServiceCIDR does 
   await world.end()
 })
 
-test('a headless Service and one without addresses need nothing', async () => {
+test('headless and ExternalName Services need no request', async () => {
   const world = await IpAddressWorld.start()
   await world.service('headless', { clusterIP: 'None' })
   await world.service('external', { type: 'ExternalName', externalName: 'example.com', ports: [] })

@@ -16,7 +16,7 @@ function refusing(world: World, refused: Readonly<Record<string, Parameters<type
 }
 
 describe('a write that fails', () => {
-  test('is reported, tried again ever later, and is over when it succeeds: then waits are short again', async () => {
+  test('is reported and retried with growing delays; after a success the delays are short again', async () => {
     const world = openRounds()
     world.store(web)
     refusing(world, { create: 'ServerError' })
@@ -45,7 +45,7 @@ describe('a write that fails', () => {
     assert.deepEqual(await world.next(), [B, 2])
   })
 
-  test('is not over when others succeed, in whatever round', async () => {
+  test('remains a failure while other writes succeed, in any round', async () => {
     const world = openRounds()
     world.store(web, service('other', B))
     refusing(world, { [`create ${A}`]: 'Forbidden' })
@@ -62,7 +62,7 @@ describe('a write that fails', () => {
     assert.deepEqual([world.rounds.failure, world.settled()], [undefined, true])
   })
 
-  test('is tried again by one timer, however often it fails and for whatever reason it was checked', async () => {
+  test('is retried by one timer, however often it fails and for whatever reason it is checked', async () => {
     const world = openRounds()
     world.store(web)
     refusing(world, { create: 'Forbidden' })
@@ -81,7 +81,7 @@ describe('a write that fails', () => {
     await ended
   })
 
-  test('decides the wait, not what another client was faster to do', async () => {
+  test('determines the retry delay, and a write that conflicts does not', async () => {
     const world = openRounds()
     world.store(web, service('other', B))
     refusing(world, { [`create ${B}`]: 'Conflict', [`create ${A}`]: 'Forbidden' })
@@ -92,7 +92,7 @@ describe('a write that fails', () => {
     assert.deepEqual(world.told(), [`Cluster IP [IPv4]: ${A} is not allocated; repairing`])
   })
 
-  test('counts as repaired as little as one that was overtaken', async () => {
+  test('does not count as a repair, and neither does one that conflicts', async () => {
     const world = openRounds()
     world.store(web, service('other', B))
     refusing(world, { [`create ${A}`]: 'Conflict', [`create ${B}`]: 'ServerError' })
@@ -101,7 +101,7 @@ describe('a write that fails', () => {
     assert.equal(await world.counted(repairs), 0)
   })
 
-  test('ends with its signal, and is then no failure', async () => {
+  test('is no failure if its abort signal ended it', async () => {
     const world = openRounds()
     world.store(web)
     const reason = new Error('stop')
@@ -131,7 +131,7 @@ describe('a delete that fails', () => {
     return world
   }
 
-  test('waits for a full round, which is scheduled; no other round settles', async () => {
+  test('is retried in a scheduled full round, and no other round settles', async () => {
     const world = await undeleted('ServerError')
     assert.equal(world.rounds.failure, 'ServerError it is')
     world.before = async () => {}
@@ -146,7 +146,7 @@ describe('a delete that fails', () => {
     assert.deepEqual([world.settled(), world.rounds.failure], [true, undefined])
   })
 
-  test('is no failure if the IPAddress was changed by another client', async () => {
+  test('is no failure if another client changed the IPAddress', async () => {
     const world = await undeleted('Conflict')
     assert.deepEqual([world.rounds.failure, world.settled(), world.told()], [undefined, true, []])
     assert.deepEqual(await world.next(), ['full', 5_000])
@@ -177,7 +177,7 @@ describe('a check that fails as a whole', () => {
     })
   }
 
-  test('is over when its own addresses were checked, not when others were', async () => {
+  test('is over when the retry of the check succeeds, not when only its address is checked', async () => {
     const world = openRounds()
     world.store(web)
     refusing(world, { get: 'ServerError' })
@@ -194,7 +194,7 @@ describe('a check that fails as a whole', () => {
     assert.equal(world.rounds.failure, 'ServerError it is')
   })
 
-  test('is made again as a pass of the interval, at once and not five seconds after the last', async () => {
+  test('is retried as a regular full pass, after 2 ms and not after five seconds', async () => {
     const world = openRounds()
     world.store(web)
     world.schedule.passAfter(0)
@@ -208,7 +208,7 @@ describe('a check that fails as a whole', () => {
     assert.deepEqual([world.settled(), world.rounds.failure], [true, undefined])
   })
 
-  test('after its writes has still written them, and settles only after the next full round', async () => {
+  test('after its writes settles only in the next full round', async () => {
     const world = openRounds()
     world.store(web)
     let reads = 0

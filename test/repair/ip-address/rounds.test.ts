@@ -8,7 +8,7 @@ const notAllocated = (name: string): string => `Cluster IP [IPv4]: ${name} is no
 const leaked = (name: string): string =>
   `IPAddress: ${name} for Service default/gone appears to have leaked: cleaning up`
 
-test('a round that finds all in sync asks nothing; only a full one settles, counts as a pass and tidies', async () => {
+test('a round that finds all in sync sends no request; only a full round settles, counts as a pass and tidies up', async () => {
   const world = openRounds()
   world.store(web)
   world.hear(ip(A, 'web'))
@@ -25,7 +25,7 @@ test('a round that finds all in sync asks nothing; only a full one settles, coun
   assert.deepEqual([world.sent(), world.told(), world.availability, await world.next()], [[], [], [], undefined])
 })
 
-test('a missing IPAddress is made after a live read, reported once, and its Service is read once more', async () => {
+test('a missing IPAddress is created after a live read and reported once, and its Service is read once more', async () => {
   const world = openRounds()
   world.store(web)
   let granted = 0
@@ -41,7 +41,7 @@ test('a missing IPAddress is made after a live read, reported once, and its Serv
   assert.deepEqual([world.rounds.failure, world.availability, await world.next()], [undefined, [], undefined])
 })
 
-test('what the live read shows is written, not what the copies have: the others are no findings either', async () => {
+test('only what the live read confirms is written and reported', async () => {
   const world = openRounds()
   const [gone, changed, right] = [service('gone', A), service('changed', B), service('right', '10.96.0.3')]
   world.store(gone, changed, right)
@@ -52,7 +52,7 @@ test('what the live read shows is written, not what the copies have: the others 
   assert.deepEqual(world.told(), [notAllocated('10.96.0.3')])
 })
 
-test('beside a server that repairs by itself only a full round says what the live read confirms, and asks for no permit', async () => {
+test('beside a server that repairs by itself only full rounds report, after a live read and without a permit', async () => {
   const world = openRounds()
   world.mode = 'report'
   world.granted = () => assert.fail('asked')
@@ -71,7 +71,7 @@ test('beside a server that repairs by itself only a full round says what the liv
   assert.equal(world.settled(), true)
 })
 
-test('without a permit a full round says what is wrong, any other nothing, and neither writes', async () => {
+test('without a permit no round writes, and only a full round reports', async () => {
   const world = openRounds()
   world.granted = async () => false
   world.store(web)
@@ -82,7 +82,7 @@ test('without a permit a full round says what is wrong, any other nothing, and n
   assert.deepEqual(world.told(), [`Cluster IP [IPv4]: ${A} is not allocated`])
 })
 
-test('an address whose IPAddress was deleted just now is left to its server, in every round', async () => {
+test('an address whose IPAddress was just deleted is left to its server in every round', async () => {
   const world = openRounds()
   world.store(web)
   world.schedule.markDeleted(A)
@@ -101,7 +101,7 @@ test('an address whose IPAddress was deleted just now is left to its server, in 
   assert.deepEqual(world.sent().slice(-1), [`delete ${B}`], 'but one that is back without a Service is noted at once')
 })
 
-test('after each round the addresses made by this process are followed: all after all, one after its own', async () => {
+test('an IPAddress that this process created is verified after a round over all addresses or over its own', async () => {
   const world = openRounds()
   world.store(web)
   await world.round(only(A))
@@ -119,7 +119,7 @@ test('after each round the addresses made by this process are followed: all afte
 describe('an IPAddress without its Service', () => {
   const orphan = ip(A, 'gone')
 
-  test('goes in the full round five seconds after it was first seen so, which is scheduled', async () => {
+  test('is deleted in a full round that is scheduled five seconds after it was first found', async () => {
     const world = openRounds()
     world.hear(orphan)
     await world.round(only(A))
@@ -135,7 +135,7 @@ describe('an IPAddress without its Service', () => {
     assert.deepEqual((await world.next())?.[0], 'full, regular', 'that was scheduled')
   })
 
-  test('that is younger than a request can be is known as an orphan meanwhile, and goes when it is old enough', async () => {
+  test('already counts as an orphan while it is younger than a request can last, and is deleted once it is old enough', async () => {
     const world = openRounds()
     world.hear(orphan)
     world.ages.set(A, 58_000)
@@ -147,7 +147,7 @@ describe('an IPAddress without its Service', () => {
     assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
   })
 
-  test('that has its Service again in a full round is new when it has none later', async () => {
+  test('that had its Service again in a full round starts its five seconds anew', async () => {
     const world = openRounds()
     const gone = service('gone', A)
     world.hear(orphan)
@@ -163,7 +163,7 @@ describe('an IPAddress without its Service', () => {
     assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
   })
 
-  test('is not forgotten in the rounds of others', async () => {
+  test('still counts as an orphan after rounds over other addresses', async () => {
     const world = openRounds()
     world.hear(orphan)
     await world.round(only(A))
@@ -174,7 +174,7 @@ describe('an IPAddress without its Service', () => {
     assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
   })
 
-  test('stays if the server knows the Service, and if it changed while the Service was read', async () => {
+  test('is not deleted if the server has its Service, or if it changed during the live read', async () => {
     const world = openRounds()
     world.hear(orphan)
     await world.round(full)
@@ -193,7 +193,7 @@ describe('an IPAddress without its Service', () => {
     assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
   })
 
-  test('that waits has its full round, also when another one goes in this', async () => {
+  test('that is not due gets a later full round, also when another one is deleted in this round', async () => {
     const world = openRounds()
     world.hear(orphan)
     await world.round(only(A))
@@ -205,7 +205,7 @@ describe('an IPAddress without its Service', () => {
     assert.deepEqual(await world.next(), ['full', 7_000])
   })
 
-  test('is looked at again in five seconds if only the live read shows that its holder gave the address up', async () => {
+  test('gets another full round in five seconds if only the live read of a full round shows that its holder is gone', async () => {
     const world = openRounds()
     world.store(web)
     world.hear(orphan)
@@ -220,7 +220,7 @@ describe('an IPAddress without its Service', () => {
   })
 })
 
-describe('an address that another client is faster to repair', () => {
+describe('an address that another client repairs first', () => {
   /** The server refuses every create, because another client was faster. */
   function overtaken() {
     const world = openRounds()
@@ -231,7 +231,7 @@ describe('an address that another client is faster to repair', () => {
     return world
   }
 
-  test('is tried again at once, unreported for five seconds, and neither settles nor counts as a failure', async () => {
+  test('is retried at once and reported only after five seconds, and neither settles nor counts as a failure', async () => {
     const world = overtaken()
     await world.round(full)
     assert.deepEqual(world.told(), [])
@@ -255,7 +255,7 @@ describe('an address that another client is faster to repair', () => {
     ['a full round', full],
     ['its own round', only(A)],
   ] as const) {
-    test(`is overtaken anew after ${last} that found it in sync`, async () => {
+    test(`starts its five seconds anew after ${last} that found it in sync`, async () => {
       const world = overtaken()
       await world.round(only(A))
       world.hear(ip(A, 'web'))
@@ -273,7 +273,7 @@ describe('an address that another client is faster to repair', () => {
     })
   }
 
-  test('is no finding if its IPAddress arrives while its Service is read', async () => {
+  test('is no finding if its IPAddress arrives during the live read', async () => {
     const world = overtaken()
     world.before = async (request) => {
       if (request === 'get web') world.hear(ip(A, 'web'))
@@ -287,7 +287,7 @@ describe('an address that another client is faster to repair', () => {
 describe('an address outside all ranges', () => {
   const note = `Cluster IP [IPv4]: ${A} is not within any configured Service CIDR; please recreate service`
 
-  test('is told of by a full round only, which comes in five seconds', async () => {
+  test('is reported only by a full round, which is scheduled in five seconds', async () => {
     const world = openRounds()
     world.store(web, service('other', B))
     world.outOfRange.add(A)
@@ -302,7 +302,7 @@ describe('an address outside all ranges', () => {
     assert.ok(((await world.next())?.[1] ?? 0) > 100_000, 'the pass of the next interval')
   })
 
-  test('is new again for another Service, and once a full round found it within', async () => {
+  test('gets another full round if another Service has the same address', async () => {
     const world = openRounds()
     world.store(web)
     world.outOfRange.add(A)
@@ -322,7 +322,7 @@ describe('an address outside all ranges', () => {
   })
 })
 
-test('a finding that stands is told again by the pass of the interval, and by no other round', async () => {
+test('a persisting finding is reported again by the regular pass of the interval and by no other round', async () => {
   const world = openRounds()
   world.store(service('older', A), service('younger', A))
   world.hear(ip(A, 'older'))
@@ -335,7 +335,7 @@ test('a finding that stands is told again by the pass of the interval, and by no
   assert.deepEqual(world.told(), [note])
 })
 
-test('an IPAddress that a policy refuses is tried ever less often, because more than a few need a list of all Services', async () => {
+test('an IPAddress that a policy refuses is retried with delays that grow to ten seconds', async () => {
   const world = openRounds()
   world.store(web)
   world.before = async (request) => {

@@ -11,7 +11,7 @@ function schedule() {
   }
 }
 
-test('an address whose IPAddress was deleted is left to its server for 150 to 300 ms, whenever another was deleted', async () => {
+test('an address is left to its server for 150 to 300 ms after its IPAddress was deleted, regardless of other deletions', async () => {
   const { time, schedule: work } = schedule()
   work.markDeleted('10.96.0.1')
   await time.advance(140)
@@ -26,7 +26,7 @@ test('an address whose IPAddress was deleted is left to its server for 150 to 30
   work.end()
 })
 
-test('a delayed check has one timer for each address: that of the soonest', async () => {
+test('a delayed check has one timer per address, set to the earliest time', async () => {
   const { time, schedule: work } = schedule()
   const stop = new AbortController()
   const rounds: unknown[] = []
@@ -62,7 +62,7 @@ test('a delayed check has one timer for each address: that of the soonest', asyn
   await ended
 })
 
-test('a full pass that is wanted sooner replaces the later one, and the regular one follows an interval after it', async () => {
+test('an earlier full pass replaces a later one, and the next regular pass follows one interval after it', async () => {
   const { time, schedule: work } = schedule()
   const stop = new AbortController()
   const passes: unknown[] = []

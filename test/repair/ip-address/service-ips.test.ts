@@ -23,7 +23,7 @@ function service(name: string, clusterIPs: readonly string[], more: object = {},
 const named = (...names: readonly string[]) => names.map((name) => ({ metadata: { name } }) as IpAddress)
 const cidrs = (...texts: readonly string[]): ServiceCidr => ({ spec: { cidrs: texts } }) as ServiceCidr
 
-test('an address is looked up by its canonical name, and what is none by its text', () => {
+test('a valid address is looked up by its canonical name, an invalid one by its text', () => {
   assert.deepEqual(['010.0.0.1', 'FD00::1', '::ffff:10.0.0.1', 'nonsense'].map(lookupNameOf), [
     '10.0.0.1',
     'fd00::1',
@@ -37,7 +37,7 @@ test('an address is looked up by its canonical name, and what is none by its tex
   )
 })
 
-describe('what a change of a Service asks for', () => {
+describe('the addresses to check after a change of a Service', () => {
   const old = service('web', ['010.0.0.1', 'fd00::1'])
   for (const [what, object, expected] of [
     ['nothing, if its addresses, type and uid stay', service('web', ['010.0.0.1', 'fd00::1'], { labels: {} }), []],
@@ -58,7 +58,7 @@ describe('what a change of a Service asks for', () => {
   }
 })
 
-test('the holders of an address are the oldest first; of two of one second the first by name', () => {
+test('the holders of an address are sorted by age, and by name within the same second', () => {
   const store = new Store(trimService.packing)
   const late = service('a', ['10.0.0.1'], { creationTimestamp: '2026-01-01T00:00:02Z' })
   const [second, first] = [service('c', ['10.0.0.1']), service('b', ['10.0.0.1', '010.0.0.1'])]
@@ -72,7 +72,7 @@ test('the holders of an address are the oldest first; of two of one second the f
 })
 
 describe('the ranges of all ServiceCIDRs', () => {
-  test('are each counted once, by the first that has the address', () => {
+  test('count each address once, in the first range that has it', () => {
     const ranges = new ServiceIpRanges([cidrs('10.0.0.0/24', 'fd00::/124'), cidrs('10.0.0.0/24'), cidrs('10.0.0.0/16')])
     assert.equal(ranges.text, '10.0.0.0/24,fd00::/124,10.0.0.0/16')
     atOnce(ranges.countAll(named('10.0.0.1', '10.0.1.1', 'fd00::1', 'fd00::2', '192.0.2.1', 'fd01::1', 'x:y')))
@@ -88,7 +88,7 @@ describe('the ranges of all ServiceCIDRs', () => {
     assert.deepEqual(counts(), [0, 0, 0], 'a count that has ended is counted no more')
   })
 
-  test('are counted as they change while they are counted anew, before and after', () => {
+  test('count changes that happen during a recount', () => {
     const ranges = new ServiceIpRanges([cidrs('10.0.0.0/24')])
     const allocated = () => ranges.usage()[0]?.allocated
     const counting = ranges.countAll(named('10.0.0.1', '10.0.0.2', '10.0.0.3'))
@@ -100,7 +100,7 @@ describe('the ranges of all ServiceCIDRs', () => {
     assert.equal(allocated(), 4)
   })
 
-  test('are all that can be read', () => {
+  test('omit texts that are not ranges', () => {
     assert.deepEqual(
       rangesOf(cidrs('10.0.0.0/24', 'nonsense', 'fd00::/124')).map(({ text }) => text),
       ['10.0.0.0/24', 'fd00::/124'],
@@ -109,7 +109,7 @@ describe('the ranges of all ServiceCIDRs', () => {
   })
 })
 
-test('the test of a pass knows the addresses of some ranges without those of others', () => {
+test('addressTest accepts the addresses of some ranges that other ranges do not have', () => {
   const wanted = ['10.0.0.0/28', '10.0.1.0/28', 'fd00::/124'].map(parseCidr)
   const isNeeded = addressTest(wanted, ['10.0.0.0/29', 'fd00::8/125'].map(parseCidr))
   const names = ['10.0.0.0', '10.0.0.7', '10.0.0.9', '10.0.0.15', '10.0.1.1', 'fd00::', 'fd00::1', 'fd00::8', 'fd00::9']

@@ -7,7 +7,7 @@ import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { ScriptedApi } from '../../kube/scripted-api.ts'
 
-test('each planned write is made once, in an order of the master’s own', async () => {
+test('each planned write is made once, in an order that differs between masters', async () => {
   const names = Array.from({ length: 3 }, (_, index) => `10.96.0.${index}`)
   const stored = (name: string): IpAddress => ({ metadata: { name, uid: name, resourceVersion: '1' } }) as IpAddress
   const writes = names.map((name) => ({ type: 'delete', ipAddress: stored(name) }) as unknown as IpAddressWrite)
@@ -58,7 +58,7 @@ async function created() {
   return { time, seen, asUid, calls, verify: async () => [...(await writer.verify([name], signal))] }
 }
 
-test('a created IPAddress is looked at two seconds after the last Service gave its address up, not the first', async () => {
+test('a created IPAddress is verified two seconds after the last Service released its address, not the first', async () => {
   const { time, seen, calls, verify } = await created()
   const { holders } = seen
   seen.holders = []
@@ -75,7 +75,7 @@ test('a created IPAddress is looked at two seconds after the last Service gave i
   assert.deepEqual([await verify(), calls()], [[], ['get']])
 })
 
-test('an IPAddress that another client has made in the place of a created one is not looked at', async () => {
+test('an IPAddress that another client created in place of our own is not verified', async () => {
   const { time, seen, asUid, calls, verify } = await created()
   seen.current = asUid('of another')
   seen.holders = []

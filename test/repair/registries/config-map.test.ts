@@ -51,7 +51,7 @@ async function setUp({ withNamespace = true } = {}) {
   }
 }
 
-test('configmap: a range is a ConfigMap in kube-system that says whose it is', async () => {
+test('configmap: a range is stored as a ConfigMap in kube-system with a managed-by label', async () => {
   const { registry, ledger } = await setUp()
   await put(registry, name, '30000-32767', 1, 0)
   const { metadata, data, binaryData } = await ledger()
@@ -60,7 +60,7 @@ test('configmap: a range is a ConfigMap in kube-system that says whose it is', a
   assert.equal(registry.where(name), 'ConfigMap kube-system/apiserver-bootstrap-servicenodeports')
 })
 
-test('configmap: what others put there stays, and the label comes back', async () => {
+test('configmap: a write preserves the data of others and restores the label', async () => {
   const { registry, ledger, edit } = await setUp()
   await put(registry, name, '1-9', 1)
   await edit({
@@ -86,13 +86,13 @@ test('configmap: what others put there stays, and the label comes back', async (
   )
 })
 
-test('configmap: what nobody here knows survives a write', () => {
+test('configmap: unknown fields survive a write', () => {
   const before = { future: { field: 1 }, immutable: false, data: { range: '1-9' }, binaryData: { data: 'AA==' } }
   const { future, immutable } = encodeLedger(name, { range: '1-9', data: Buffer.of(1) }, before) as typeof before
   assert.deepEqual([future, immutable], [{ field: 1 }, false])
 })
 
-test('configmap: one of that name that holds something else is unreadable, and stays as it is', async () => {
+test('configmap: a ConfigMap of that name with other content is unreadable and is not changed', async () => {
   const contents: readonly Partial<ConfigMap>[] = [
     {},
     { data: { range: '1-9' } },
@@ -116,7 +116,7 @@ test('configmap: one of that name that holds something else is unreadable, and s
   }
 })
 
-test('configmap: an empty bitmap is read however a server writes it', async () => {
+test('configmap: an empty bitmap is read whether the server writes it as empty text or as null', async () => {
   const { registry, ledger } = await setUp()
   await put(registry, name, '1-9')
   assert.deepEqual((await ledger()).binaryData, { data: '' })
@@ -125,7 +125,7 @@ test('configmap: an empty bitmap is read however a server writes it', async () =
   assert.equal(inWords(decodeLedger(none)), '1-9')
 })
 
-test('configmap: one that is marked immutable is read, and refused for good', async () => {
+test('configmap: an immutable ConfigMap is read, and a write to it fails permanently', async () => {
   const { registry, edit } = await setUp()
   await put(registry, name, '1-9', 1)
   await edit({ immutable: true })
@@ -138,7 +138,7 @@ test('configmap: one that is marked immutable is read, and refused for good', as
   })
 })
 
-test('configmap: as long as kube-system is missing nothing is there, and writes are refused in passing', async (t) => {
+test('configmap: while kube-system is missing, every range is absent and writes fail temporarily', async (t) => {
   const world = await setUp({ withNamespace: false })
   const { registry, makeNamespace } = world
   const seen = await watching(world, registry, t)
@@ -154,7 +154,7 @@ test('configmap: as long as kube-system is missing nothing is there, and writes 
   assert.deepEqual(seen.log.toSorted(), ['look', `${name} 1-9 01`, 'stands'])
 })
 
-test('configmap: nothing is asked for but the ConfigMaps of the ranges, each by its name', async (t) => {
+test('configmap: requests concern only the ConfigMaps of the ranges, each by its name', async (t) => {
   const world = await setUp()
   const { registry, requests } = world
   await watching(world, registry, t)
@@ -176,7 +176,7 @@ test('configmap: nothing is asked for but the ConfigMaps of the ranges, each by 
   ])
 })
 
-test('configmap: while the server is away, reads and writes say so', async () => {
+test('configmap: reads and writes report that the server is unreachable', async () => {
   const { registry, faults } = await setUp()
   const before = await put(registry, name, '1-9', 1)
   faults.add({ fault: { type: 'refuse' } })
@@ -187,7 +187,7 @@ test('configmap: while the server is away, reads and writes say so', async () =>
   assert.equal(inWords(await registry.read(name, patient)), '1-9 01')
 })
 
-test('configmap: a write of which nobody heard that it happened is found by the next read, and not made twice', async () => {
+test('configmap: a write whose answer is lost is found by the next read, and a second try does not write again', async () => {
   const { registry, faults, pass } = await setUp()
   const before = await put(registry, name, '1-9', 1)
   const content = { range: '1-9', data: Buffer.of(2) }
@@ -202,7 +202,7 @@ test('configmap: a write of which nobody heard that it happened is found by the 
   assert.equal(inWords(await registry.read(name, patient)), '1-9 02')
 })
 
-test('configmap: a watch that is cut off goes on where it was, and tells every change late but in order', async (t) => {
+test('configmap: a watch that is cut off resumes and delivers every change in order', async (t) => {
   const world = await setUp()
   const { registry, other, faults } = world
   const seen = await watching(world, registry, t)
@@ -220,7 +220,7 @@ test('configmap: a watch that is cut off goes on where it was, and tells every c
   assert.deepEqual(seen.told.map(inWords), ['1-9 01', '1-9 00', '1-9 01'])
 })
 
-test('configmap: a watch whose history is gone says that one should look', async (t) => {
+test('configmap: a watch whose history was compacted reports that the ranges must be read again', async (t) => {
   const world = await setUp()
   const { registry, other, faults, server } = world
   const seen = await watching(world, registry, t)
@@ -238,7 +238,7 @@ test('configmap: a watch whose history is gone says that one should look', async
   assert.deepEqual(seen.told.map(inWords), ['1-9 03'])
 })
 
-test('configmap: a quiet day is no interruption', async (t) => {
+test('configmap: a day without changes does not interrupt the watch', async (t) => {
   const world = await setUp()
   const seen = await watching(world, world.registry, t)
   await world.pass(24 * 3_600_000)
@@ -247,7 +247,7 @@ test('configmap: a quiet day is no interruption', async (t) => {
   assert.deepEqual(seen.log.toSorted(), ['look', `${name} 1-9 01`, 'stands'])
 })
 
-test('configmap: what the watcher throws ends the whole watch', async () => {
+test('configmap: an error that the watcher throws ends the whole watch', async () => {
   const world = await setUp()
   const mistake = new Error('a mistake')
   const told: unknown[] = []

@@ -50,7 +50,7 @@ async function away(call: Promise<unknown>): Promise<void> {
   await assert.rejects(call, (error) => error instanceof RemoteError && error.nature === 'away')
 }
 
-test('etcd: a range is stored under its key as kube-apiserver stores it, byte for byte', async () => {
+test('etcd: a range is stored under the key and with the bytes of kube-apiserver', async () => {
   const { registry, stored } = setUp()
   const data = Buffer.of(0x80)
   assert.equal(registry.where(name), `${key} in etcd`)
@@ -58,7 +58,7 @@ test('etcd: a range is stored under its key as kube-apiserver stores it, byte fo
   assert.equal((await stored()).toString('hex'), written)
 })
 
-test('etcd: what nobody here knows survives a write', async () => {
+test('etcd: unknown fields survive a write', async () => {
   const { registry, etcd, stored } = setUp()
   const unknown = 'fa3e03010203'
   await overwriteKey(etcd, key, Buffer.from(written + unknown, 'hex'))
@@ -66,14 +66,14 @@ test('etcd: what nobody here knows survives a write', async () => {
   assert.equal((await stored()).toString('hex'), written.replace('1a0180', '1a0181') + unknown)
 })
 
-test('etcd: a read is one request, and a write is one more', async () => {
+test('etcd: a read takes one request, and a write takes one more', async () => {
   const { registry, calls } = setUp()
   const first = await put(registry, name, '1-9', 1)
   await registry.write(name, { range: '1-9', data: Buffer.of(2) }, first, patient)
   assert.deepEqual(calls, [`get ${key}`, `create ${key}`, `update ${key}`])
 })
 
-test('etcd: JSON is read, and never rewritten', async (t) => {
+test('etcd: JSON is read and never rewritten', async (t) => {
   const world = setUp()
   const { registry, etcd, stored } = world
   const seen = await watching(world, registry, t)
@@ -95,7 +95,7 @@ test('etcd: JSON is read, and never rewritten', async (t) => {
   assert.equal((await stored()).toString(), json)
 })
 
-test('etcd: once kube-apiserver has stored JSON anew as protobuf, it is written like any other', async () => {
+test('etcd: a JSON range that kube-apiserver has rewritten as protobuf can be written again', async () => {
   const { registry, etcd } = setUp()
   await overwriteKey(etcd, key, Buffer.from('{"kind":"RangeAllocation","apiVersion":"v1","range":"1-9","data":"gA=="}'))
   const old = await registry.read(name, patient)
@@ -104,7 +104,7 @@ test('etcd: once kube-apiserver has stored JSON anew as protobuf, it is written 
   assert.equal(inWords(await put(registry, name, '30000-32767', 1)), '30000-32767 01')
 })
 
-test('etcd: values that are no range are told as unreadable, with a reason in one line, and stay as they are', async () => {
+test('etcd: a value that is no range is unreadable with a one-line reason, and is not changed', async () => {
   const { registry, etcd, stored } = setUp()
   const damaged = [
     '',
@@ -129,7 +129,7 @@ test('etcd: values that are no range are told as unreadable, with a reason in on
   }
 })
 
-test('etcd: what was read in another registry is not written over', async () => {
+test('etcd: a write that is based on a read from another registry is refused', async () => {
   const { registry } = setUp()
   const memory = new MemoryRangeRegistry()
   const foreign = await put(memory, name, '1-9', 1)
@@ -137,7 +137,7 @@ test('etcd: what was read in another registry is not written over', async () => 
   await assert.rejects(registry.write(name, { range: '1-9', data: Buffer.of() }, foreign, patient), TypeError)
 })
 
-test('etcd: a watch is of the ranges alone, and not of what else is beside them', async (t) => {
+test('etcd: a watch reports only the keys of the ranges', async (t) => {
   const world = setUp()
   const seen = await watching(world, world.registry, t)
   for (const beside of ['ranges/other', 'ranges/serviceips/more', 'ranges/', 'rangesserviceips', 'services/a']) {
@@ -149,7 +149,7 @@ test('etcd: a watch is of the ranges alone, and not of what else is beside them'
   assert.deepEqual(seen.log, ['stands', 'look', 'serviceips 10.0.0.0/24 01'])
 })
 
-test('etcd: of changes that arrive together each is told, in order, because a state in between may clear a number', async (t) => {
+test('etcd: each of several changes that arrive together is reported, in order', async (t) => {
   const world = setUp()
   const held: KeyChange[] = []
   const etcd: EtcdKv = {
@@ -169,7 +169,7 @@ test('etcd: of changes that arrive together each is told, in order, because a st
   assert.deepEqual(seen.told.map(inWords), ['30000-30007 01', '30000-30007 00', '30000-30007 01'])
 })
 
-test('etcd: while etcd is away, reads and writes say so, and nothing is written', async () => {
+test('etcd: reads and writes report that etcd is unreachable, and nothing is written', async () => {
   const world = setUp()
   const { registry, stored } = world
   const before = await put(registry, name, '1-9', 1)
@@ -182,7 +182,7 @@ test('etcd: while etcd is away, reads and writes say so, and nothing is written'
   assert.equal(inWords(await registry.write(name, { range: '1-9', data: Buffer.of(2) }, before, patient)), '1-9 02')
 })
 
-test('etcd: a write of which nobody heard that it happened is found by the next read, and not made twice', async () => {
+test('etcd: a write whose answer is lost is found by the next read, and a second try does not write again', async () => {
   for (const first of [true, false]) {
     const world = setUp()
     const { registry } = world
@@ -205,7 +205,7 @@ for (const [what, error] of Object.entries({
   'is cut off': unreachable,
   'falls behind a compaction': new EtcdError('Compacted', 'the watch fell behind and its revision was compacted'),
 })) {
-  test(`etcd: a watch that ${what} says so, and that one should look when it stands again`, async (t) => {
+  test(`etcd: a watch that ${what} reports that, and when it is established again that the ranges must be read`, async (t) => {
     const world = setUp()
     const { registry, other, faulty, store } = world
     await put(other, name, '1-9', 1)

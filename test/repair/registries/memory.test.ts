@@ -20,7 +20,7 @@ function setUp() {
   return { logger, inner, registry, write }
 }
 
-test('dry run: a write is said instead of made, and answered with what is there', async () => {
+test('dry run: a write is logged instead of made, and returns what is stored', async () => {
   const { logger, inner, write } = setUp()
   assert.deepEqual(await write('1-9', 0b101), { type: 'absent' })
   inner.put(name, { range: '1-9', data: Buffer.of(0b1, 0b10) })
@@ -41,7 +41,7 @@ test('dry run: a write is said instead of made, and answered with what is there'
   ])
 })
 
-test('dry run: the same write is said once, until another of that range is planned', async () => {
+test('dry run: a repeated write is logged once, until another write of that range is planned', async () => {
   const { logger, inner, write, registry } = setUp()
   inner.put(name, { range: '1-9', data: Buffer.of(0b1111) })
   for (const data of [0b1110, 0b1110, 0b1100, 0b1110]) await write('1-9', data)
@@ -53,7 +53,7 @@ test('dry run: the same write is said once, until another of that range is plann
   )
 })
 
-test('dry run: what may not be written is not said to be', async () => {
+test('dry run: a write that is not allowed is not logged as planned', async () => {
   const { logger, inner, write } = setUp()
   inner.put(name, { unreadable: 'is encrypted' })
   await assert.rejects(write('1-9', 1), TypeError)
@@ -75,7 +75,7 @@ test('dry run: what may not be written is not said to be', async () => {
   )
 })
 
-test('dry run: reads and the watch are the real ones', async (t) => {
+test('dry run: reads and the watch use the real registry', async (t) => {
   const { inner, registry } = setUp()
   const time = new VirtualClock()
   const target = { pass: (ms: number) => time.advance(ms) }
@@ -86,7 +86,7 @@ test('dry run: reads and the watch are the real ones', async (t) => {
   assert.deepEqual(seen.log, ['stands', 'look', `${name} 1-9 01`])
 })
 
-test('none: every range is absent, nothing can be written, and a watch has nothing to tell', async (t) => {
+test('none: every range is absent, writes are refused, and a watch reports no changes', async (t) => {
   const time = new VirtualClock()
   const target = { pass: (ms: number) => time.advance(ms) }
   for (const registry of [noneRegistry, new DryRunRangeRegistry(noneRegistry, memoryLogger())]) {

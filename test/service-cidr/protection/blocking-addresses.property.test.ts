@@ -94,7 +94,7 @@ function serviceCidr({ name, ranges, deletedAt, isProtected }: Put): ServiceCidr
   }
 }
 
-test('after any history the index knows what a naive model finds, and reports each change of it', () => {
+test('after any history the index agrees with a naive model, and reports each change of its result', () => {
   fc.assert(
     fc.property(fc.array(fc.tuple(operation, fc.boolean()), { maxLength: 60, size: 'max' }), (history) => {
       const store = new Store<IpAddress>()

@@ -32,7 +32,7 @@ const both = cidr('a', ['10.0.0.0/28', 'fd00::/124'], '2026-01-01T00:00:00Z')
 const added = (object: IpAddress) => ({ type: 'added', object }) as const
 const deleted = (old: IpAddress) => ({ type: 'deleted', old }) as const
 
-test('an address of the allocator within it blocks a ServiceCIDR; one of others, one outside, and its ends do not', () => {
+test('an address of the allocator within a ServiceCIDR blocks it; foreign, outside and boundary addresses do not', () => {
   for (const [name, blocks] of [
     ['10.0.0.1', true],
     ['10.0.0.14', true],
@@ -51,7 +51,7 @@ test('an address of the allocator within it blocks a ServiceCIDR; one of others,
   }
 })
 
-test('one that another ServiceCIDR has too does not block, unless that goes first', () => {
+test('an address that another ServiceCIDR covers does not block, unless that one was deleted earlier', () => {
   const { addresses } = blocking(address('10.0.0.3'))
   const half = cidr('b', ['10.0.0.0/29'])
   assert.equal(addresses.isBlocked(a, [a, half]), false)
@@ -61,7 +61,7 @@ test('one that another ServiceCIDR has too does not block, unless that goes firs
   assert.equal(addresses.isBlocked(a, [a, cidr('b', ['10.0.0.0/29'], '2025-01-01T00:00:00Z')]), true)
 })
 
-test('all addresses are read once, and again only when what overlaps has changed', () => {
+test('all addresses are read once, and again only when the overlapping ServiceCIDRs have changed', () => {
   const world = blocking(address('10.0.0.3'))
   const { addresses } = world
   for (let times = 0; times < 3; times++) assert.equal(addresses.isBlocked(a, [a, cidr('far', ['10.9.0.0/16'])]), true)
@@ -77,7 +77,7 @@ test('all addresses are read once, and again only when what overlaps has changed
   assert.equal(world.reads, 4, 'none is needed if another has all')
 })
 
-test('a change tells of the ServiceCIDRs that it blocks or frees, and only of these', () => {
+test('a change returns exactly the ServiceCIDRs that it blocks or frees', () => {
   const world = blocking()
   const { addresses } = world
   const c = cidr('c', ['fd00::/124'], later)
@@ -96,7 +96,7 @@ test('a change tells of the ServiceCIDRs that it blocks or frees, and only of th
   assert.equal(world.reads, 2)
 })
 
-test('one that the allocator gives up, or takes over, counts so from then on', () => {
+test('an address blocks only while it is managed by the allocator', () => {
   const { addresses } = blocking(address('10.0.0.1'))
   assert.equal(addresses.isBlocked(a, [a]), true)
   const [own, others] = [address('10.0.0.1'), foreign('10.0.0.1')]
@@ -106,7 +106,7 @@ test('one that the allocator gives up, or takes over, counts so from then on', (
   assert.equal(addresses.isBlocked(a, [a]), true)
 })
 
-test('a change is applied to what was read last, though the copy had it already', () => {
+test('a change is applied to the last read, even if that already included it', () => {
   const world = blocking(address('10.0.0.1'), address('10.0.0.2'))
   const { addresses } = world
   assert.equal(addresses.isBlocked(a, [a]), true)
@@ -115,7 +115,7 @@ test('a change is applied to what was read last, though the copy had it already'
   assert.deepEqual(addresses.apply(deleted(address('10.0.0.1'))), ['a'])
 })
 
-test('a ServiceCIDR that is forgotten is told of no more, and read anew when it is deleted again', () => {
+test('a forgotten ServiceCIDR is no longer reported, and is read again when it is deleted again', () => {
   const world = blocking(address('10.0.0.1'))
   const { addresses } = world
   assert.equal(addresses.isBlocked(a, [a]), true)

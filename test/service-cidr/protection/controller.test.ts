@@ -8,7 +8,7 @@ const COLLECTION = '/apis/networking.k8s.io/v1/servicecidrs'
 const READY = 'protected Ready=True'
 const BLOCKED = 'protected deleting Ready=False Terminating'
 
-test('a ServiceCIDR is protected and Ready with two requests, and then left alone', async () => {
+test('a ServiceCIDR is protected and set to Ready with two requests, and then left alone', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'], ['x/y'])
@@ -21,7 +21,7 @@ test('a ServiceCIDR is protected and Ready with two requests, and then left alon
   await end()
 })
 
-test('a finalizer that somebody removes and a condition that somebody overwrites come back', async () => {
+test('a finalizer that somebody removes and a condition that somebody overwrites are restored', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -40,7 +40,7 @@ test('a finalizer that somebody removes and a condition that somebody overwrites
   await end()
 })
 
-test('conditions of others stay', async () => {
+test('conditions of other writers are preserved', async () => {
   const cluster = await Cluster.started()
   await cluster.create('a', ['10.0.0.0/24'])
   const conditions = [{ type: 'Routed', status: 'True', reason: 'ok', lastTransitionTime: '2026-01-01T00:00:00Z' }]
@@ -55,7 +55,7 @@ test('conditions of others stay', async () => {
   await end()
 })
 
-test('one that is deleted goes after ten seconds, and stays Ready until then', async () => {
+test('a deleted ServiceCIDR disappears after ten seconds, and stays Ready until then', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -68,7 +68,7 @@ test('one that is deleted goes after ten seconds, and stays Ready until then', a
   await end()
 })
 
-test('one whose deletion began while this clock was an hour behind goes soon after the clock is set', async () => {
+test('a ServiceCIDR deleted while this clock was an hour behind disappears soon after the clock is corrected', async () => {
   const cluster = await Cluster.started()
   const { time } = cluster.embedded
   const clock = time.view({ skewMs: -3_600_000 })
@@ -83,7 +83,7 @@ test('one whose deletion began while this clock was an hour behind goes soon aft
   await end()
 })
 
-test('while an IPAddress is in it, it stays and is not Ready; when the last one goes, it goes too', async () => {
+test('a deleted ServiceCIDR with an IPAddress stays and is not Ready; it disappears with its last IPAddress', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24', 'fd00::/112'])
@@ -104,7 +104,7 @@ test('while an IPAddress is in it, it stays and is not Ready; when the last one 
   await end()
 })
 
-test('an address that a slow API server allocates during the grace blocks it', async () => {
+test('an address that a slow API server allocates during the grace period blocks the ServiceCIDR', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -117,7 +117,7 @@ test('an address that a slow API server allocates during the grace blocks it', a
   await end()
 })
 
-test('IPAddresses that the allocator does not manage, and those in no need of it, do not block it', async () => {
+test('IPAddresses that are unmanaged, outside, or covered by another ServiceCIDR do not block the deletion', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -132,7 +132,7 @@ test('IPAddresses that the allocator does not manage, and those in no need of it
   await end()
 })
 
-test('labels decide also when they change later', async () => {
+test('a change of an IPAddress’s labels blocks or unblocks a deleted ServiceCIDR', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -152,7 +152,7 @@ test('labels decide also when they change later', async () => {
   await end()
 })
 
-test('a new ServiceCIDR with the same addresses unblocks one that is being deleted', async () => {
+test('a new ServiceCIDR with the same addresses unblocks a deleted one', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -167,7 +167,7 @@ test('a new ServiceCIDR with the same addresses unblocks one that is being delet
   await end()
 })
 
-test('of two that are deleted together one stays for their addresses', async () => {
+test('of two ServiceCIDRs with the same addresses that are deleted together, one stays', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   for (const name of ['a', 'b']) await cluster.create(name, ['10.0.0.0/24'])
@@ -179,7 +179,7 @@ test('of two that are deleted together one stays for their addresses', async () 
   await end()
 })
 
-test('one that is blocked when another one begins to be deleted is reconsidered, and so is the other', async () => {
+test('when an overlapping ServiceCIDR is deleted too, both are reconsidered', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('whole', ['10.0.0.0/24'])
@@ -194,7 +194,7 @@ test('one that is blocked when another one begins to be deleted is reconsidered,
   await end()
 })
 
-test('what happened without a leader is seen at the start of the next term', async () => {
+test('ServiceCIDRs created or deleted without a leader are reconciled at the start of the next term', async () => {
   const cluster = await Cluster.started()
   await (await cluster.lead())()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -206,7 +206,7 @@ test('what happened without a leader is seen at the start of the next term', asy
   await end()
 })
 
-test('a refused condition is an Event in upstream’s words, and is tried again', async () => {
+test('a refused status patch is recorded as an Event with upstream’s message, and retried', async () => {
   const cluster = await Cluster.started()
   const heal = cluster.fault({ fault: { type: 'status', status: 403 }, methods: ['PATCH'], pathPrefix: statusOf('a') })
   const end = await cluster.lead()
@@ -228,7 +228,7 @@ test('a refused condition is an Event in upstream’s words, and is tried again'
   await end()
 })
 
-test('no Event says that a server is away, and its return expedites the retry', async () => {
+test('an unreachable server causes no Event, and expedite() retries at once when it is back', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   const heal = cluster.fault({ fault: { type: 'refuse' }, methods: ['PATCH'], pathPrefix: statusOf('a') })
@@ -242,7 +242,7 @@ test('no Event says that a server is away, and its return expedites the retry', 
   await end()
 })
 
-test('a finalizer that another writer adds meanwhile is not lost', async () => {
+test('a finalizer that another writer adds concurrently is not lost', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -253,7 +253,7 @@ test('a finalizer that another writer adds meanwhile is not lost', async () => {
   await end()
 })
 
-test('no ServiceCIDR goes before all IPAddresses are known', async () => {
+test('no deleted ServiceCIDR is released before all IPAddresses are listed', async () => {
   const cluster = await Cluster.started()
   await cluster.create('a', ['10.0.0.0/24'], [FINALIZER])
   await cluster.allocate('10.0.0.7')
@@ -273,7 +273,7 @@ test('no ServiceCIDR goes before all IPAddresses are known', async () => {
   await end()
 })
 
-test('a refusal after an outage is a warning, once', async () => {
+test('a refusal after an outage is logged as a warning, once', async () => {
   const cluster = await Cluster.started()
   const logger = memoryLogger()
   const end = await cluster.lead({ logger })
@@ -287,7 +287,7 @@ test('a refusal after an outage is a warning, once', async () => {
   await end()
 })
 
-test('one that is gone before it is protected is no failure', async () => {
+test('a ServiceCIDR that is gone before it is protected is no failure', async () => {
   const cluster = await Cluster.started()
   const logger = memoryLogger()
   const end = await cluster.lead({ logger })
@@ -300,7 +300,7 @@ test('one that is gone before it is protected is no failure', async () => {
   await end()
 })
 
-test('an IPAddress that the copy has missed keeps its ServiceCIDR', async () => {
+test('an IPAddress that the copy has missed blocks the deletion of its ServiceCIDR', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   await cluster.create('a', ['10.0.0.0/24'])
@@ -316,7 +316,7 @@ test('an IPAddress that the copy has missed keeps its ServiceCIDR', async () => 
   await end()
 })
 
-test('an IPAddress that the copy has missed keeps its ServiceCIDR, though 500 others are listed before it', async () => {
+test('an IPAddress that the copy has missed blocks its ServiceCIDR, even if 500 others are listed before it', async () => {
   const cluster = await Cluster.started()
   for (let i = 0; i < 500; i++) await cluster.allocate(`10.0.${i >> 7}.${i & 127}`)
   const end = await cluster.lead()
@@ -330,7 +330,7 @@ test('an IPAddress that the copy has missed keeps its ServiceCIDR, though 500 ot
   await end()
 })
 
-test('a copy that is behind causes no second write', async () => {
+test('a stale copy causes no second write', async () => {
   const cluster = await Cluster.started()
   const end = await cluster.lead()
   cluster.fault({ fault: { type: 'delay', ms: 2_000 }, stream: true, pathPrefix: COLLECTION })

@@ -22,7 +22,7 @@ function isCovered(a: Like, b: Like, names: readonly [string, string] = ['a', 'b
   return coverageOf(one, [one, other]).needed.length === 0
 }
 
-test('each range must be included by one other ServiceCIDR, not all by the same', () => {
+test('each range must be included in one other ServiceCIDR, but not all in the same one', () => {
   const dual = named('dual', ['10.0.0.0/24', 'fd00::/112'])
   const [four, six] = [named('four', ['10.0.0.0/16']), named('six', ['fd00::/64'])]
   assert.equal(coverageOf(dual, [dual, four, six]).needed.length, 0)
@@ -33,20 +33,20 @@ test('each range must be included by one other ServiceCIDR, not all by the same'
   assert.equal(coverageOf(whole, [whole, ...halves]).needed.length, 1)
 })
 
-test('one that stays covers one that is being deleted', () => {
+test('a ServiceCIDR that is not deleted covers a deleted one', () => {
   assert.equal(isCovered({ deletedAt: '01' }, {}), true)
   // As upstream does: the finalizer will be added.
   assert.equal(isCovered({ deletedAt: '01' }, { finalizers: [] }), true)
 })
 
-test('one whose deletionTimestamp is null stays', () => {
+test('a ServiceCIDR whose deletionTimestamp is null is not deleted', () => {
   const deleted = named('a', ['10.0.0.0/24'], { deletedAt: '01' })
   const metadata = { name: 'b', finalizers: [], deletionTimestamp: null }
   const stays = { ...named('b', ['10.0.0.0/24']), metadata } as unknown as ServiceCidr
   assert.deepEqual(coverageOf(deleted, [deleted, stays]).needed, [])
 })
 
-test('of two that are being deleted the later one covers the earlier one, and never both each other', () => {
+test('of two deleted ServiceCIDRs the later covers the earlier, never each the other', () => {
   const [earlier, later] = [{ deletedAt: '01' }, { deletedAt: '02' }]
   assert.equal(isCovered(earlier, later), true)
   assert.equal(isCovered(later, earlier), false)
@@ -54,7 +54,7 @@ test('of two that are being deleted the later one covers the earlier one, and ne
   assert.equal(isCovered(earlier, earlier, ['b', 'a']), false)
 })
 
-test('one that is being deleted without the finalizer covers nothing: it may go at any time', () => {
+test('a deleted ServiceCIDR without the finalizer covers nothing, because it may disappear at any time', () => {
   assert.equal(isCovered({ deletedAt: '01' }, { deletedAt: '02', finalizers: ['x/y'] }), false)
 })
 

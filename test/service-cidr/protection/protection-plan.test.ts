@@ -49,21 +49,21 @@ test('a new ServiceCIDR gets the finalizer first, then the condition', () => {
   assert.deepEqual(planned(object()), [`add-finalizer ${FINALIZER}`, 'set-condition True'])
 })
 
-test('finalizers of others stay, when one is added and when it is removed', () => {
+test('finalizers of others are preserved when ours is added and when it is removed', () => {
   assert.deepEqual(planned(object({ finalizers: ['x/y'], condition: readyTrue })), [`add-finalizer ${FINALIZER},x/y`])
   assert.deepEqual(planned(object({ finalizers: ['x/a', FINALIZER, 'x/b'], deleting: true })), [
     'remove-finalizer x/a,x/b',
   ])
 })
 
-test('a protected and Ready one is in sync, whenever it became Ready and with or without an empty reason', () => {
+test('a protected and Ready ServiceCIDR is in sync, with or without an empty reason', () => {
   const { reason: _empty, ...withoutReason } = readyTrue
   for (const condition of [readyTrue, withoutReason]) {
     assert.deepEqual(planned(object({ finalizers: [FINALIZER], condition })), [])
   }
 })
 
-test('any other condition Ready is overwritten, upstream’s of the default ServiceCIDR too', () => {
+test('any other Ready condition is overwritten, even upstream’s for the default ServiceCIDR', () => {
   const others: readonly Condition[] = [
     terminating,
     { ...readyTrue, status: 'Unknown' },
@@ -75,7 +75,7 @@ test('any other condition Ready is overwritten, upstream’s of the default Serv
   }
 })
 
-test('the conditions are in upstream’s words', () => {
+test('the conditions have upstream’s reasons and messages', () => {
   const conditionOf = (serviceCidr: ServiceCidr, isBlocked: boolean) =>
     planProtection({ serviceCidr, isBlocked, nowMs: afterGrace }).flatMap((action) =>
       action.type === 'set-condition' ? [{ type: 'Ready', ...action.condition }] : [],
@@ -84,7 +84,7 @@ test('the conditions are in upstream’s words', () => {
   assert.deepEqual(conditionOf(object({ deleting: true }), true), [terminating])
 })
 
-test('one that is being deleted and blocked becomes not Ready once, however long ago its deletion began', () => {
+test('a deleted and blocked ServiceCIDR becomes not Ready once, however long ago it was deleted', () => {
   const state = { finalizers: [FINALIZER], deleting: true }
   for (const nowMs of [began, afterGrace]) {
     assert.deepEqual(planned(object({ ...state, condition: readyTrue }), { isBlocked: true, nowMs }), [
@@ -94,23 +94,23 @@ test('one that is being deleted and blocked becomes not Ready once, however long
   }
 })
 
-test('one that is not blocked waits until ten seconds after its deletion, then loses the finalizer', () => {
+test('an unblocked ServiceCIDR loses the finalizer ten seconds after its deletion', () => {
   const deleting = object({ finalizers: [FINALIZER], deleting: true, condition: readyTrue })
   assert.deepEqual(planned(deleting, { nowMs: began }), ['wait 10000'])
   assert.deepEqual(planned(deleting, { nowMs: afterGrace - 1 }), ['wait 1'])
   assert.deepEqual(planned(deleting, { nowMs: afterGrace }), ['remove-finalizer '])
 })
 
-test('no wait is longer than ten seconds, even by a clock that is far behind, because the clock may be set meanwhile', () => {
+test('no wait is longer than ten seconds, even if the clock is far behind, because it may be corrected meanwhile', () => {
   const deleting = object({ finalizers: [FINALIZER], deleting: true, condition: readyTrue })
   assert.deepEqual(planned(deleting, { nowMs: began - 3_600_000 }), ['wait 10000'])
 })
 
-test('one that is being deleted gets no finalizer', () => {
+test('a deleted ServiceCIDR gets no finalizer', () => {
   for (const nowMs of [began, afterGrace]) assert.deepEqual(planned(object({ deleting: true }), { nowMs }), [])
 })
 
-test('one whose deletionTimestamp is null is not being deleted, even if IPAddresses need it', () => {
+test('a ServiceCIDR whose deletionTimestamp is null is not deleted, even if IPAddresses need it', () => {
   const found = object({ finalizers: [FINALIZER], condition: readyTrue })
   const withNull = { ...found, metadata: { ...found.metadata, deletionTimestamp: null } } as unknown as ServiceCidr
   assert.deepEqual(planned(withNull, { isBlocked: true }), [])

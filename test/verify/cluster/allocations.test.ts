@@ -18,7 +18,7 @@ function service(name: string, second: number, spec: object): Service {
 
 const http = { name: 'http', port: 80, targetPort: 8080, nodePort: 30_080 }
 
-test('the younger of two Services with one NodePort gets another, and keeps its other ports', () => {
+test('of two Services with one NodePort the younger gets another one and keeps its other ports', () => {
   const older = service('older', 1, { ports: [http] })
   const younger = service('younger', 2, { ports: [http, { name: 'https', port: 443, nodePort: 30_443 }] })
   const verdict = judgeNodePorts({ services: [younger, older] }, context)
@@ -37,7 +37,7 @@ test('the younger of two Services with one NodePort gets another, and keeps its 
   ])
 })
 
-test('after the printed commands a Service has a NodePort in the range', async () => {
+test('the printed commands move a Service to a NodePort in the range', async () => {
   const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const ports = [
     { name: 'dns', port: 53, protocol: 'UDP', nodePort: 30_001 },
@@ -60,7 +60,7 @@ test('after the printed commands a Service has a NodePort in the range', async (
   assert.equal(after?.[2]?.nodePort, 30_080)
 })
 
-test('one number for TCP and UDP of one Service is no duplicate, but for two Services it is', () => {
+test('one Service may use a NodePort for both TCP and UDP, but two Services may not share it', () => {
   const ports = [
     { ...http, protocol: 'TCP' },
     { ...http, protocol: 'UDP', name: 'quic' },
@@ -71,7 +71,7 @@ test('one number for TCP and UDP of one Service is no duplicate, but for two Ser
   assert.equal(judgeNodePorts({ services: [one, udp] }, context).status, 'failed')
 })
 
-test('the port of a health check counts, and is given back with its policy', () => {
+test('a healthCheckNodePort counts as used, and is released and restored by changing the policy', () => {
   const web = service('web', 1, { ports: [http] })
   const spec = { ports: [{ port: 80 }], healthCheckNodePort: 30_080, externalTrafficPolicy: 'Local' }
   const verdict = judgeNodePorts({ services: [web, service('checked', 2, spec)] }, context)
@@ -82,14 +82,14 @@ test('the port of a health check counts, and is given back with its policy', () 
   )
 })
 
-test('the range counts where it is known', () => {
+test('a NodePort outside the expected range fails the check', () => {
   const services = [service('web', 1, { ports: [http] })]
   const judge = (range: string) =>
     judgeNodePorts({ services }, { ...context, expect: { serviceNodePortRange: parsePortRange(range) } }).status
   assert.deepEqual([judge('30000-30100'), judge('30000-30010')], ['held', 'failed'])
 })
 
-test('the printed commands give a Service another ClusterIP, and keep what its type had', async () => {
+test('the printed commands change the ClusterIP of a Service and preserve its other fields', async () => {
   const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const name = { namespace: 'default', name: 'balanced' }
   const given = {
@@ -121,7 +121,7 @@ test('the printed commands give a Service another ClusterIP, and keep what its t
   assert.deepEqual(after, kept)
 })
 
-test('a family that the server no longer has is not restored', () => {
+test('an IP family that is no longer among the ranges is not restored', () => {
   const spec = {
     type: 'ClusterIP',
     ipFamilies: ['IPv4', 'IPv6'],
@@ -141,7 +141,7 @@ test('a family that the server no longer has is not restored', () => {
   assert.deepEqual(lastPatch('10.0.0.0/24', '2001:db8:1::/112'), { spec: { ...spec, externalName: null } })
 })
 
-test('no IPAddress is created for a ClusterIP that is no address', () => {
+test('no IPAddress is created for a ClusterIP that is not an IP address', () => {
   const held = ['older', 'younger'].map((name, second) => service(name, second, { clusterIP: 'bogus', ports: [] }))
   const ipAddresses = [{ metadata: { name: '10.96.0.1' } }] as never
   const verdict = judgeClusterIps(

@@ -10,7 +10,7 @@ import { bootstrapped } from './world.ts'
 const leases = ['master-leases'] as const satisfies readonly CheckId[]
 const start = () => bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
 
-test('on a server that was bootstrapped in the process everything holds', async () => {
+test('all checks hold on a freshly bootstrapped in-process server', async () => {
   const { verify } = await start()
   const report = await verify()
   assert.deepEqual(
@@ -21,7 +21,7 @@ test('on a server that was bootstrapped in the process everything holds', async 
 })
 
 for (const { name, check, inflict, visibleAfterMs = 0, expectsRange, isSlow } of damages) {
-  test(`${check} alone finds that ${name}, and its commands correct it`, async () => {
+  test(`only ${check} reports that ${name}, and the printed commands correct it`, async () => {
     const { api, etcd, time, verify, execute } = await start()
     await inflict(api, etcd.kv)
     await time.advance(visibleAfterMs)

@@ -69,7 +69,7 @@ const kubernetesDamages: readonly Damage[] = [
     inflict: patch(services, { spec: { ports: [{ ...https, port: 443, targetPort: 1 }] } }),
   },
   {
-    name: 'the Service has one port more',
+    name: 'the Service has an additional port',
     check: 'kubernetes-service',
     inflict: changed<KubeObject & { spec: { ports: object[] } }>(services, (service) => ({
       ...service,
@@ -87,7 +87,7 @@ const kubernetesDamages: readonly Damage[] = [
     inflict: patch(services, { spec: { type: 'LoadBalancer', allocateLoadBalancerNodePorts: false } }),
   },
   {
-    name: 'the Service is of type LoadBalancer and accepts some clients only',
+    name: 'the Service is of type LoadBalancer and accepts only some clients',
     check: 'kubernetes-service',
     inflict: patch(services, {
       metadata: { annotations: { 'service.beta.kubernetes.io/load-balancer-source-ranges': '192.0.2.0/24' } },
@@ -130,7 +130,7 @@ const kubernetesDamages: readonly Damage[] = [
   },
   { name: 'the Endpoints are deleted', check: 'kubernetes-endpoints', inflict: remove(endpoints) },
   {
-    name: 'the Endpoints list nobody',
+    name: 'the Endpoints list no address',
     check: 'kubernetes-endpoints',
     inflict: patch(endpoints, { subsets: null }),
   },
@@ -162,19 +162,19 @@ const kubernetesDamages: readonly Damage[] = [
     check: 'kubernetes-endpoints',
     inflict: patch(endpoints, { metadata: { labels: { 'endpointslice.kubernetes.io/skip-mirror': null } } }),
   },
-  { name: 'the slice is deleted', check: 'kubernetes-endpointslice', inflict: remove(endpointSlices) },
+  { name: 'the EndpointSlice is deleted', check: 'kubernetes-endpointslice', inflict: remove(endpointSlices) },
   {
-    name: 'the slice lists nobody',
+    name: 'the EndpointSlice lists no endpoint',
     check: 'kubernetes-endpointslice',
     inflict: patch(endpointSlices, { endpoints: [] }),
   },
   {
-    name: 'the slice lists somebody else',
+    name: 'the EndpointSlice lists another address',
     check: 'kubernetes-endpointslice',
     inflict: patch(endpointSlices, { endpoints: [{ addresses: ['192.0.2.99'], conditions: { ready: true } }] }),
   },
   {
-    name: 'an endpoint of the slice is not ready',
+    name: 'an endpoint of the EndpointSlice is not ready',
     check: 'kubernetes-endpointslice',
     inflict: changed<SliceObject>(endpointSlices, (slice) => ({
       ...slice,
@@ -182,24 +182,24 @@ const kubernetesDamages: readonly Damage[] = [
     })),
   },
   {
-    name: 'the slice has another port',
+    name: 'the EndpointSlice has another port',
     check: 'kubernetes-endpointslice',
     inflict: patch(endpointSlices, { ports: [{ ...https, port: 1 }] }),
   },
   {
-    name: 'the slice has a label more',
+    name: 'the EndpointSlice has an additional label',
     check: 'kubernetes-endpointslice',
     inflict: patch(endpointSlices, {
       metadata: { labels: { 'endpointslice.kubernetes.io/managed-by': 'endpointslice-controller.k8s.io' } },
     }),
   },
   {
-    name: 'the slice does not name its Service',
+    name: 'the EndpointSlice has lost its service-name label',
     check: 'kubernetes-endpointslice',
     inflict: patch(endpointSlices, { metadata: { labels: { 'kubernetes.io/service-name': null } } }),
   },
   {
-    name: 'the slice is of another family',
+    name: 'the EndpointSlice has another address family',
     check: 'kubernetes-endpointslice',
     async inflict(api) {
       const { ports, metadata } = await api.get(endpointSlices, kubernetes)
@@ -276,7 +276,7 @@ const leaseDamages: readonly Damage[] = [
     inflict: async (api) => api.delete(leases, refOf(await leaseOf(api, '192.0.2.2'))),
   },
   {
-    name: 'the lease of a listed master has long been over',
+    name: 'the lease of a listed master expired long ago',
     check: 'master-leases',
     inflict: async (api) =>
       api.patch(leases, refOf(await leaseOf(api, '192.0.2.2')), {
@@ -285,7 +285,7 @@ const leaseDamages: readonly Damage[] = [
       }),
   },
   {
-    name: 'a live master is listed nowhere',
+    name: 'a live master is not listed',
     check: 'master-leases',
     async inflict(api) {
       const { subsets } = await api.get(endpoints, kubernetes)
@@ -295,7 +295,7 @@ const leaseDamages: readonly Damage[] = [
     },
   },
   {
-    name: 'somebody who has no lease is listed',
+    name: 'an address without a lease is listed',
     check: 'master-leases',
     async inflict(api) {
       const { subsets } = await api.get(endpoints, kubernetes)
@@ -365,7 +365,7 @@ const allocationDamages: readonly Damage[] = [
       api.delete(ipAddresses, { name: (await api.get(services, kubernetes)).spec?.clusterIP ?? '' }),
   },
   {
-    name: 'an IPAddress has lost the label of its family',
+    name: 'an IPAddress has the label of another family',
     check: 'ip-addresses',
     inflict: async (api) =>
       api.patch(
@@ -375,7 +375,7 @@ const allocationDamages: readonly Damage[] = [
       ),
   },
   {
-    name: 'an IPAddress is managed by somebody else',
+    name: 'an IPAddress has another manager',
     check: 'ip-addresses',
     inflict: async (api) =>
       api.patch(
@@ -385,7 +385,7 @@ const allocationDamages: readonly Damage[] = [
       ),
   },
   {
-    name: 'the IPAddress of a Service is of a Service that is not there',
+    name: 'the IPAddress of a Service refers to a missing Service',
     check: 'ip-addresses',
     async inflict(api) {
       const name = await webIp(api)
@@ -394,19 +394,19 @@ const allocationDamages: readonly Damage[] = [
     },
   },
   {
-    name: 'an IPAddress has no Service',
+    name: 'an unused IPAddress refers to a missing Service',
     check: 'ip-addresses',
     visibleAfterMs: 61_000,
     inflict: async (api) => api.create(ipAddresses, ipAddress(await freeIp(api), 'nobody')),
   },
   {
-    name: 'an IPAddress is of a Service with another ClusterIP',
+    name: 'an IPAddress refers to a Service with another ClusterIP',
     check: 'ip-addresses',
     visibleAfterMs: 61_000,
     inflict: async (api) => api.create(ipAddresses, ipAddress(await freeIp(api), 'web')),
   },
   {
-    name: 'two Services have one ClusterIP',
+    name: 'two Services have the same ClusterIP',
     check: 'cluster-ips',
     async inflict(api) {
       const clusterIP = await webIp(api)
@@ -503,7 +503,7 @@ const bitmapDamages: readonly Damage[] = [
     },
   },
   {
-    name: 'a NodePort is allocated that no Service uses',
+    name: 'a NodePort that no Service uses is allocated',
     check: 'range-allocations',
     isSlow: true,
     inflict: changedNodePorts((ports, offset) => void ports.add(offset === 7 ? 8 : 7)),
@@ -570,7 +570,7 @@ const workloadDamages: readonly Damage[] = [
     })),
   },
   {
-    name: 'the slice of a Service is deleted',
+    name: 'the EndpointSlice of a Service is deleted',
     check: 'service-endpointslices',
     inflict: async (api) => {
       const name = (await sliceOf(api, 'web')).metadata?.name ?? ''
@@ -578,12 +578,12 @@ const workloadDamages: readonly Damage[] = [
     },
   },
   {
-    name: 'the slice of a Service has lost a Pod',
+    name: 'the EndpointSlice of a Service has lost a Pod',
     check: 'service-endpointslices',
     inflict: changedSlice((slice) => ({ ...slice, endpoints: slice.endpoints.slice(1) })),
   },
   {
-    name: 'the slice of a Service lists a Pod as not ready',
+    name: 'the EndpointSlice of a Service lists a Pod as not ready',
     check: 'service-endpointslices',
     inflict: changedSlice((slice) => ({
       ...slice,
@@ -591,7 +591,7 @@ const workloadDamages: readonly Damage[] = [
     })),
   },
   {
-    name: 'the slice of a Service lists another address',
+    name: 'the EndpointSlice of a Service lists another address',
     check: 'service-endpointslices',
     inflict: changedSlice((slice) => ({
       ...slice,
@@ -599,12 +599,12 @@ const workloadDamages: readonly Damage[] = [
     })),
   },
   {
-    name: 'the slice of a Service has another port',
+    name: 'the EndpointSlice of a Service has another port',
     check: 'service-endpointslices',
     inflict: changedSlice((slice) => ({ ...slice, ports: [{ name: 'http', port: 1, protocol: 'TCP' }] })),
   },
   {
-    name: 'the slice of a Service is managed by nobody',
+    name: 'the EndpointSlice of a Service has no managed-by label',
     check: 'service-endpointslices',
     inflict: changedSlice((slice) => ({
       ...slice,
@@ -612,12 +612,12 @@ const workloadDamages: readonly Damage[] = [
     })),
   },
   {
-    name: 'a slice is of a Service that is not there',
+    name: 'an EndpointSlice belongs to a missing Service',
     check: 'orphan-slices',
     inflict: copyOfSlice({ 'kubernetes.io/service-name': 'gone', [manager]: controller }, 'gone-abcde', false),
   },
   {
-    name: 'Endpoints are of a Service that is not there',
+    name: 'Endpoints belong to a missing Service',
     check: 'orphan-slices',
     async inflict(api) {
       const { metadata, subsets } = await api.get(endpoints, web)
@@ -628,7 +628,7 @@ const workloadDamages: readonly Damage[] = [
     },
   },
   {
-    name: 'a slice is of an earlier Service of the name',
+    name: 'an EndpointSlice belongs to a deleted Service of the same name',
     check: 'orphan-slices',
     async inflict(api) {
       const { metadata, ...slice } = await sliceOf(api, 'web')
@@ -639,13 +639,13 @@ const workloadDamages: readonly Damage[] = [
     },
   },
   {
-    name: 'two slices of a Service have the same endpoints',
+    name: 'two EndpointSlices of a Service have the same endpoints',
     check: 'duplicate-slices',
     visibleAfterMs: 1_000,
     inflict: copyOfSlice({ 'kubernetes.io/service-name': 'web', [manager]: controller }, 'web-zzzzz'),
   },
   {
-    name: 'default/kubernetes has a mirrored slice as well',
+    name: 'default/kubernetes also has a mirrored EndpointSlice',
     check: 'duplicate-slices',
     inflict: copyOfSlice(
       { 'kubernetes.io/service-name': 'kubernetes', [manager]: 'endpointslicemirroring-controller.k8s.io' },

@@ -6,7 +6,7 @@ import { readOptions } from '../../../src/config/resolve.ts'
 import { parseYaml } from '../../../src/documents/yaml.ts'
 import { checkTexts } from '../../../src/verify/cluster/check-ids.ts'
 
-test('docs/verify.md has every check with its texts, in their order', () => {
+test('docs/verify.md lists every check with its texts, in order', () => {
   const page = readFileSync('docs/verify.md', 'utf8')
   const [, section = ''] = page.split('## Checks\n')
   const rows = section
@@ -20,7 +20,7 @@ test('docs/verify.md has every check with its texts, in their order', () => {
   )
 })
 
-test('the file of expectations in docs/verify.md is one, and names each of its keys', () => {
+test('the example expectation file in docs/verify.md is valid, and the page names every key', () => {
   const page = readFileSync('docs/verify.md', 'utf8')
   const [, text = '', after = ''] = /```yaml\n(.*?)```(.*?)\n## /s.exec(page) ?? []
   const values = readOptions(parseYaml(text, 'docs/verify.md'), expectationHead, expectationOptions)

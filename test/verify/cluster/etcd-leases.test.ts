@@ -27,13 +27,13 @@ async function stored(kv: EtcdKv, prefix: string) {
   return first
 }
 
-test('leases in etcd that their masters renew hold; they state no time', async () => {
+test('unexpired leases in etcd hold; clock-skew is not checked, because they contain no time', async () => {
   const { failed, ids } = await verifiedAfter(async () => {})
   assert.deepEqual(failed, [])
   assert.ok(ids.includes('master-leases') && ids.includes('range-allocations') && !ids.includes('clock-skew'))
 })
 
-test('a listed master without a lease in etcd is found', async () => {
+test('a listed master without a lease in etcd is reported', async () => {
   const { failed, findings } = await verifiedAfter(async (kv) =>
     kv.delete(lease, (await stored(kv, lease)).modRevision, signal),
   )
@@ -43,7 +43,7 @@ test('a listed master without a lease in etcd is found', async () => {
   assert.match(repair ?? '', /^kubectl patch endpoints kubernetes .*192\.0\.2\.1/)
 })
 
-test('a lease that nothing ends is found, and evicted', async () => {
+test('a lease that never expires is reported with a command to evict it', async () => {
   const { failed, findings } = await verifiedAfter(async (kv) => {
     const { value, modRevision } = await stored(kv, lease)
     await kv.update(lease, value, modRevision, { signal })
@@ -54,7 +54,7 @@ test('a lease that nothing ends is found, and evicted', async () => {
   assert.match(repair ?? '', /^apiserver-bootstrap masters evict 192\.0\.2\.2 --yes && kubectl patch endpoints /)
 })
 
-test('a key that names no address is to be deleted by hand', async () => {
+test('a lease key that names no address must be deleted by hand', async () => {
   const { findings } = await verifiedAfter(async (kv) => {
     const { value, lease: own } = await stored(kv, lease)
     await kv.create('/registry/masterleases/nobody', value, { lease: own, signal })
@@ -62,7 +62,7 @@ test('a key that names no address is to be deleted by hand', async () => {
   assert.deepEqual(findings.at(0)?.at(2), '# delete the key /registry/masterleases/nobody in etcd')
 })
 
-test('an address that two hosts hold in etcd is found', async () => {
+test('two hosts that hold one address in etcd are reported', async () => {
   const { failed, findings } = await verifiedAfter(async (kv) => {
     const { value, lease: own } = await stored(kv, records)
     const holder = JSON.parse(Buffer.from(value).toString()) as object
@@ -81,7 +81,7 @@ const withoutLeases = [
   '# check --etcd-prefix, --lease-store, and whether the sidecars run; leave out master-leases if no API server has --endpoint-reconciler-type=lease',
 ]
 
-test('a list without any lease fails, because every sidecar may be down', async () => {
+test('a list without any lease fails the check, because every sidecar may be down', async () => {
   const { failed, findings } = await verifiedAfter(async (kv) => {
     for (const prefix of ['/registry/masterleases/', '/registry/apiserver-bootstrap/holders/']) {
       const { items } = await kv.list(prefix, { signal })
@@ -93,7 +93,7 @@ test('a list without any lease fails, because every sidecar may be down', async 
   assert.deepEqual(findings, [withoutLeases])
 })
 
-test('without any lease below the prefix no master is accused: the prefix may be wrong', async () => {
+test('if no lease exists under the prefix, no single master is blamed, because the prefix may be wrong', async () => {
   const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', leaseStore: 'etcd' })
   const source = { api, etcd: { ...etcd, prefix: '/other' } }
   const [finding, ...others] = findingsOf(await verify({ source, only: ['master-leases'] }))

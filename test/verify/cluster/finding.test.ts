@@ -5,7 +5,7 @@ import { byHand, kubectl, kubectlCreate, shellLine } from '../../../src/verify/c
 
 const flags = { kubectl: ['--kubeconfig=/a file'], 'apiserver-bootstrap': [] }
 
-test('commands are one line, with the flags of the cluster', () => {
+test('shellLine joins commands in one line, with the connection flags', () => {
   const [removed, created] = [kubectl('delete', 'services', 'a'), kubectlCreate({ kind: 'Service' })]
   assert.equal(
     shellLine([removed, created], flags),
@@ -13,14 +13,14 @@ test('commands are one line, with the flags of the cluster', () => {
   )
 })
 
-test('what is to be done by hand is a comment, and never hides a command', () => {
+test('manual steps become a comment after the commands', () => {
   const commands = [byHand('first stop it'), kubectl('version'), kubectl('api-versions')]
   const plain = { kubectl: [], 'apiserver-bootstrap': [] }
   assert.equal(shellLine(commands, plain), 'kubectl version && kubectl api-versions # first stop it')
   assert.equal(shellLine([byHand('stop it')], plain), '# stop it')
 })
 
-test('names from a cluster are literal words for the shell', () => {
+test('the shell receives names from a cluster as literal words', () => {
   const names = ['$(id)', 'a b', "it's", '`id`', 'a;b', '\\n', '"', '*', '-x', 'a\nb']
   for (const name of names) {
     const line = shellLine([{ tool: 'kubectl', args: [name], input: name }], { ...flags, kubectl: [] })

@@ -103,7 +103,7 @@ test('Endpoints that list usable addresses once at one port hold', () => {
   })
 })
 
-test('missing Endpoints are a finding, unless the Service is missing as well', () => {
+test('missing Endpoints are reported, unless the Service is known to be missing too', () => {
   const slices = [sliceOf([A])]
   for (const present of [
     { type: 'read', value: service },
@@ -118,7 +118,7 @@ test('missing Endpoints are a finding, unless the Service is missing as well', (
   assert.match(remedies(byEndpoints({}))[0] ?? '', /^# run apiserver-bootstrap beside an API server/)
 })
 
-test('each thing by which Endpoints lead clients astray is a finding of its own', () => {
+test('each defect of the Endpoints that misleads clients gives one finding', () => {
   const subset = { addresses: ipsOf([A]), ports: https() }
   const slices = [sliceOf([A])]
   const given = (subsets: readonly Partial<Subset>[], label?: string): Given => ({
@@ -140,7 +140,7 @@ test('each thing by which Endpoints lead clients astray is a finding of its own'
   }
 })
 
-test('the first subset with other ports than most state is named; without addresses ports do not matter', () => {
+test('the first subset with ports other than expected is reported; a subset without addresses has no port finding', () => {
   const read = { type: 'read', value: service } as const
   const wrong = { addresses: ipsOf([B]), ports: https(7443) }
   const right = { addresses: ipsOf([A]), ports: https() }
@@ -158,7 +158,7 @@ test('the first subset with other ports than most state is named; without addres
   )
 })
 
-test('the repair keeps the usable addresses with what is said of them, and takes those of the slice only without any', () => {
+test('the repair preserves usable addresses and their details, and uses those of the slice only if none is left', () => {
   const node = { ip: A, nodeName: 'node-a' }
   const damaged = endpointsWith([{ addresses: [node, { ip: A }, { ip: '0.0.0.0' }], ports: https() }], '')
   const slices = [sliceOf([B, '127.0.0.1'])]
@@ -184,7 +184,7 @@ test('wanted Endpoints need an address and a port', () => {
   assert.equal(wantedEndpoints(contextOf({ slices: [sliceOf(['127.0.0.1'])] })), undefined)
 })
 
-test('other addresses are listed in both objects, with what was said of them, and never nobody', () => {
+test('relist writes both objects, preserves the details of known addresses, and never lists nobody', () => {
   const endpoints = endpointsWith([{ addresses: [{ ip: A, nodeName: 'node-a' }], ports: https() }])
   const [first, second, ...more] = relist([A, B], contextOf({ endpoints }))
   assert.deepEqual(more, [])
@@ -214,7 +214,7 @@ test('other addresses are listed in both objects, with what was said of them, an
   }
 })
 
-test('a slice that says the same as the Endpoints holds; without Endpoints there is nothing to compare', () => {
+test('a slice equal to the Endpoints holds; without Endpoint addresses the check is skipped', () => {
   assert.deepEqual(bySlices({ endpoints: endpointsOf(A, B), slices: [sliceOf([A, B])] }), {
     status: 'held',
     found: `${A}, ${B}`,
@@ -223,7 +223,7 @@ test('a slice that says the same as the Endpoints holds; without Endpoints there
   assert.equal(bySlices({ endpoints: endpointsWith([]) }).status, 'skipped')
 })
 
-test('a missing slice, and one of another address type, are created, the latter after it was deleted', () => {
+test('a missing slice is created; a slice of the wrong address type is deleted and created', () => {
   const missing = bySlices({ endpoints: endpointsOf(A) })
   assert.deepEqual(findings(missing), [['exists', 'missing']])
   assert.match(remedies(missing)[0] ?? '', /^printf .* \| kubectl create --filename=-$/)
@@ -235,7 +235,7 @@ test('a missing slice, and one of another address type, are created, the latter 
   )
 })
 
-test('wrong labels, ports and conditions of a slice are one patch, which takes foreign labels away', () => {
+test('wrong labels, ports and conditions of a slice are corrected in one patch, which removes foreign labels', () => {
   const wrong = sliceOf([A], {
     ports: https(7443),
     endpoints: [{ addresses: [A], conditions: { ready: true, serving: true } }],
@@ -257,7 +257,7 @@ test('wrong labels, ports and conditions of a slice are one patch, which takes f
   assert.deepEqual(remedies(verdict), [patch, patch, patch])
 })
 
-test('where Endpoints and slice list others, the leases decide; in another order, or with nobody, the Endpoints do', () => {
+test('if Endpoints and slice list different addresses the leases decide; if only the order differs or it is empty, the Endpoints', () => {
   const endpoints = endpointsOf(A, B)
   const repaired = (ips: readonly string[], leased?: readonly string[]): string => {
     const verdict = bySlices({ endpoints, slices: [sliceOf(ips)], ...(leased && { leased }) })
@@ -274,13 +274,13 @@ test('where Endpoints and slice list others, the leases decide; in another order
     assert.match(repaired(ips, [A]), /^kubectl patch endpointslices .*192.0.2.1.*192.0.2.2/)
 })
 
-test('a slice that lists nobody is found to list nothing', () => {
+test('a slice without endpoints is reported as listing nothing', () => {
   assert.deepEqual(findings(bySlices({ endpoints: endpointsOf(A), slices: [sliceOf([])] })), [
     [`lists ${A}, as the Endpoints`, 'lists nothing'],
   ])
 })
 
-test('the slice of the second family must list usable addresses at the same port; others are not judged', () => {
+test('the slice of the second family must list usable addresses at the same port; unrelated slices are not checked', () => {
   const six = (ips: readonly string[], more: object = {}) =>
     sliceOf(ips, { addressType: 'IPv6', ...more }, 'kubernetes-ipv6')
   const judge = (...slices: readonly EndpointSlice[]) =>
@@ -301,7 +301,7 @@ test('the slice of the second family must list usable addresses at the same port
   ])
 })
 
-test('the slices of either second family are known by their names', () => {
+test('isSecondSlice recognizes the slice of the second family by its name', () => {
   const names = ['kubernetes-ipv4', 'kubernetes-ipv6', 'kubernetes', 'kubernetes-ipv5', undefined]
   assert.deepEqual(names.map(isSecondSlice), [true, true, false, false, false])
 })

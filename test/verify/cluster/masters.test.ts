@@ -56,7 +56,7 @@ test('expected addresses of both families must be in the Endpoints and in the se
   assert.match(shellLine(unknown?.remedy ?? [], flags), /^# if a master advertises 2001:db8::9, .*; otherwise delete /)
 })
 
-test('expected addresses of one family say nothing about the second slice', LIMIT, async () => {
+test('expected addresses of one family do not restrict the second slice', LIMIT, async () => {
   const world = await dualStack()
   assert.equal((await expected(world, { addresses: ['192.0.2.1', '192.0.2.2'] })).status, 'held')
   assert.deepEqual(
@@ -65,7 +65,7 @@ test('expected addresses of one family say nothing about the second slice', LIMI
   )
 })
 
-test('a second family that is expected and not listed is missing', LIMIT, async () => {
+test('expected addresses of a second family without a slice are reported as missing', LIMIT, async () => {
   const world = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   assert.deepEqual(findings(await expected(world, { addresses: ['192.0.2.1', '2001:db8::1'] })), [
     ['EndpointSlice default/kubernetes-ipv6', 'lists 2001:db8::1', 'lists nobody'],
@@ -85,7 +85,7 @@ test('the second family cannot be checked while the slices are unreadable, the E
 })
 
 test(
-  'of two hosts with one address the one that renewed last keeps its Lease, whatever the TTLs are',
+  'of two hosts with one address the one that renewed last keeps its Lease, whatever their TTLs',
   LIMIT,
   async () => {
     const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })

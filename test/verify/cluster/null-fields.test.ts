@@ -6,7 +6,7 @@ import { passedOn } from '../../kube/passed-on.ts'
 import { findingsOf } from './findings.ts'
 import { bootstrapped } from './world.ts'
 
-test('objects whose deletionTimestamp is null are not being deleted', async () => {
+test('objects with a null deletionTimestamp do not count as being deleted', async () => {
   const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const isAlive = <T extends KubeObject>(object: T): T => ({
     ...object,
@@ -22,7 +22,7 @@ test('objects whose deletionTimestamp is null are not being deleted', async () =
   assert.deepEqual(findingsOf(await verify({ source })), [])
 })
 
-test('a subset of Endpoints whose addresses are null lists nobody', async () => {
+test('an Endpoints subset whose addresses are null lists no address', async () => {
   const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const unready = { addresses: null, notReadyAddresses: [{ ip: '192.0.2.2' }], ports: [{ port: 6443 }] }
   const writingNull = passedOn(api, {

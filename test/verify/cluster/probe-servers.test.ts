@@ -16,7 +16,7 @@ async function dialled(listed: object): Promise<readonly string[]> {
   return asked
 }
 
-test('the addresses of both families are dialled, each once at its port', async () => {
+test('each address of both families is dialled once at its port', async () => {
   const endpoints = { subsets: [{ addresses: [{ ip: '192.0.2.1' }, { ip: '192.0.2.1' }], ports: [{ port: 6443 }] }] }
   const slice = { endpoints: [{ addresses: ['2001:db8::1'] }], ports: [{ port: 7443 }] }
   const slices = [
@@ -27,12 +27,12 @@ test('the addresses of both families are dialled, each once at its port', async 
   assert.deepEqual(await dialled({}), [])
 })
 
-test('addresses that no client could use are not dialled: they may be this machine', async () => {
+test('addresses that no client can use are not dialled, because they may be this machine', async () => {
   const addresses = ['127.0.0.1', '169.254.169.254', '0.0.0.0', '224.0.0.1', 'example.com'].map((ip) => ({ ip }))
   assert.deepEqual(await dialled({ endpoints: { subsets: [{ addresses, ports: [{ port: 6443 }] }] } }), [])
 })
 
-test('a thousand addresses are dialled few at a time', async () => {
+test('of a thousand addresses at most 16 are dialled at a time', async () => {
   let open = 0
   let most = 0
   const ask: ServerProbe = async () => {

@@ -48,7 +48,7 @@ function findings(verdict: Verdict): readonly (readonly string[])[] {
   ])
 }
 
-test('bitmaps that are equal to what Services use hold; those of ClusterIPs only where there are no IPAddresses', () => {
+test('bitmaps equal to the usage by Services hold; ClusterIP bitmaps are checked only if IPAddresses are not served', () => {
   const right = {
     serviceips: stored('10.96.0.0/24', 0, 2),
     secondaryserviceips: stored('fd00::/120', 2),
@@ -63,7 +63,7 @@ test('bitmaps that are equal to what Services use hold; those of ClusterIPs only
   assert.equal(judge(old, { state: notServed }).status, 'failed')
 })
 
-test('what is used but not allocated names its Service, what is only allocated its number', () => {
+test('a number used but not allocated is reported with its Service, one only allocated as free', () => {
   const wrong = { serviceips: stored('10.96.0.0/24', 0, 5), servicenodeports: stored('30000-32767', 0) }
   const run = 'apiserver-bootstrap run --endpoint-reconciler-type=none'
   const ips = `${run} --controllers=cluster-ip-repair --health-bind-address=127.0.0.1:0 --service-cluster-ip-range=10.96.0.0/24`
@@ -76,7 +76,7 @@ test('what is used but not allocated names its Service, what is only allocated i
   ])
 })
 
-test('a stored range that is not the demanded one, or no range at all, is one finding', () => {
+test('a stored range that differs from the expected one or is invalid gives one finding', () => {
   const expect = { serviceClusterIpRange: [parseCidr('10.96.0.0/16')] }
   const other = judge({ serviceips: stored('10.96.0.0/24', 0, 2) }, { state: notServed, expect })
   const [[object, expected, found, repair] = []] = findings(other)
@@ -97,12 +97,12 @@ test('a stored range that is not the demanded one, or no range at all, is one fi
   }
 })
 
-test('without any bitmap the check is skipped with the place where one would be', () => {
+test('without any bitmap the check is skipped, with the place of the missing one as reason', () => {
   const verdict = judge({})
   assert.match(verdict.status === 'skipped' ? verdict.reason : '', /no \/registry\/ranges\/servicenodeports in etcd/)
 })
 
-test('a bitmap of NodePorts without a free one has none for a new Service', () => {
+test('a full bitmap of NodePorts fails the check for free NodePorts', () => {
   const context = { state: {}, expect: {}, nowMs: 0 }
   const free = (stored: StoredBitmap['stored']) =>
     judgeFreeNodePorts([{ name: 'servicenodeports', where: 'etcd', stored }], context)

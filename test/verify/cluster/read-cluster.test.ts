@@ -61,7 +61,7 @@ function failing(api: KubeApi, error: Error, ...of: readonly (Resource<KubeObjec
 const kubeError = (code: KubeErrorCode, httpStatus = 0): KubeError =>
   new KubeError(code, `it is ${code}`, { httpStatus })
 
-test('what may not be read, and what is not served, is unread with the reason; any other failure rejects', async () => {
+test('a forbidden or unserved part is unread with the reason; any other failure rejects', async () => {
   const { api, read } = await serving()
   for (const [error, expected] of [
     [kubeError('Forbidden'), { type: 'unread', reason: 'it is Forbidden' }],
@@ -76,7 +76,7 @@ test('what may not be read, and what is not served, is unread with the reason; a
   await assert.rejects(read('services', { api: failing(api, new TypeError('a bug'), services) }), TypeError)
 })
 
-test('what only a flag asks for is unread without it', async () => {
+test('a part that needs a flag is unread without it, and the reason names what is missing', async () => {
   const { read } = await serving()
   for (const [name, reason] of [
     ['readinessChecks', '/readyz is not known'],
@@ -88,7 +88,7 @@ test('what only a flag asks for is unread without it', async () => {
   }
 })
 
-test('the parts are read together, each for itself', async () => {
+test('several parts are read in one call, and an unread one does not affect the others', async () => {
   const { api, clock } = await serving()
   const source = { api: failing(api, kubeError('Forbidden'), services), clock }
   const { services: unread, nodesServed, ...others } = await readCluster(source, ['services', 'nodesServed'], signal)
@@ -97,7 +97,7 @@ test('the parts are read together, each for itself', async () => {
   assert.deepEqual(others, {})
 })
 
-test('when one part fails, the others are not read any longer', async () => {
+test('when one part fails, the reads of the others are aborted', async () => {
   const { time, api, clock } = await serving()
   const seen: AbortSignal[] = []
   const watch: KubeApi['watch'] = (resource, query) => {
@@ -123,7 +123,7 @@ test('when one part fails, the others are not read any longer', async () => {
   )
 })
 
-test('an interrupted reading rejects with the reason', async () => {
+test('an interrupted read rejects with the reason of the abort', async () => {
   const { read } = await serving()
   const stop = new AbortController()
   const reading = read('objectWrites', { watchMs: 60_000 }, stop.signal)
@@ -132,7 +132,7 @@ test('an interrupted reading rejects with the reason', async () => {
   await assert.rejects(reading, reason)
 })
 
-test('Nodes are served or not; a failure to tell is none of both', async () => {
+test('nodesServed is true or false; a failed request gives neither', async () => {
   const { api, read, value } = await serving()
   assert.equal(await value('nodesServed'), true)
   assert.equal(await value('nodesServed', { api: failing(api, kubeError('NotFound'), nodes) }), false)
@@ -140,7 +140,7 @@ test('Nodes are served or not; a failure to tell is none of both', async () => {
   await assert.rejects(read('nodesServed', { api: failing(api, kubeError('Unreachable'), nodes) }))
 })
 
-test('namespaces come by name, with nothing but the time of their deletion', async () => {
+test('namespaces are read by name, with no details but their deletionTimestamp', async () => {
   const { api, value } = await serving()
   const leaving = passedOn(api, {
     list: async (resource, query) => {
@@ -160,7 +160,7 @@ test('namespaces come by name, with nothing but the time of their deletion', asy
   assert.deepEqual(first, { metadata: { name: 'another', deletionTimestamp: '2026-01-01T00:00:00Z' } })
 })
 
-test('long lists are read in small pages without managed fields', async () => {
+test('long lists are read in pages of 100 without managed fields', async () => {
   const { api, value } = await serving()
   const asked: object[] = []
   const list: KubeApi['list'] = (resource, query) => {
@@ -177,7 +177,7 @@ test('long lists are read in small pages without managed fields', async () => {
   ])
 })
 
-test('the Service and its Endpoints are those in default, or are missing', async () => {
+test('the kubernetes Service and its Endpoints are read from default, and are undefined if missing', async () => {
   const { api, value } = await serving()
   assert.equal(await value('kubernetesService'), undefined)
   assert.equal(await value('kubernetesEndpoints'), undefined)
@@ -197,7 +197,7 @@ function slice(namespace: string, name: string, service?: string): EndpointSlice
   return { metadata: { namespace, name, labels }, addressType: 'IPv4', endpoints, ports: [] } as EndpointSlice
 }
 
-test('the slices of the Service are the one of its name and all that name it, each once', async () => {
+test('the kubernetes slices are the one with that name and all with the label of the Service, each once', async () => {
   const { api, value } = await serving()
   for (const one of [
     slice('default', 'kubernetes', 'kubernetes'),
@@ -220,7 +220,7 @@ test('the slices of the Service are the one of its name and all that name it, ea
   assert.deepEqual(all[0]?.endpoints?.[0]?.addresses, ['192.0.2.1'])
 })
 
-test('Services have all ports, and the port of their health check with its policy', async () => {
+test('Services are read with all ports and with their healthCheckNodePort and its policy', async () => {
   const { api, value } = await serving()
   const ports = [{ name: 'web', port: 80, protocol: 'TCP', nodePort: 30_080, targetPort: 80 }]
   const spec = { type: 'LoadBalancer', externalTrafficPolicy: 'Local', healthCheckNodePort: 30_090, ports }
@@ -238,7 +238,7 @@ test('Services have all ports, and the port of their health check with its polic
   assert.equal(address?.spec?.parentRef?.name !== undefined, true)
 })
 
-test('the checks of /readyz are those of the answer, and none without one', async () => {
+test('readinessChecks are the checks in the answer of /readyz, and empty without an answer', async () => {
   const { value } = await serving()
   const checks = [{ name: 'etcd', ok: true }]
   const probing = (answer: ReadinessAnswer) => value('readinessChecks', { readiness: { probe: async () => answer } })
@@ -246,7 +246,7 @@ test('the checks of /readyz are those of the answer, and none without one', asyn
   assert.deepEqual(await probing({ answered: false, reason: 'refused' }), [])
 })
 
-test('a new Service of each type is asked for without storing it', async () => {
+test('a dry run creates a Service of each type without storing it; a denial by admission leaves the part unread', async () => {
   const { api, read, value } = await serving()
   const asked: unknown[] = []
   const create: KubeApi['create'] = (resource, object, options) => {
@@ -281,7 +281,7 @@ test('a new Service of each type is asked for without storing it', async () => {
   assert.equal((await read('nodePortDryRun', { api: failing(api, kubeError('BadRequest'), 'create') })).type, 'unread')
 })
 
-test('leases are read where masters keep them: in etcd if it is given, unless they are objects', async () => {
+test('leases are read from etcd if it is given and leaseStore is not kubernetes, otherwise from the API server', async () => {
   const { api, clock, read, value } = await serving()
   const kv = new MemoryEtcd({ clock }).client()
   await kv.create('/registry/masterleases/192.0.2.1', new Uint8Array(), { signal })
@@ -319,7 +319,7 @@ test('leases are read where masters keep them: in etcd if it is given, unless th
   )
 })
 
-test('servers are probed for the names of the Service, also if it and the slices may not be read', async () => {
+test('servers are probed with the names of the Service, even if the Service and the slices are unreadable', async () => {
   const { api, read, value } = await serving()
   const ports = [{ name: 'https', port: 6443, protocol: 'TCP' }]
   await api.create(endpoints, { metadata: DEFAULT, subsets: [{ addresses: [{ ip: '192.0.2.1' }], ports }] })
@@ -340,7 +340,7 @@ test('servers are probed for the names of the Service, also if it and the slices
   await assert.rejects(read('serverProbes', { api: failing(api, kubeError('Unreachable'), services), probe }))
 })
 
-test('writes are watched for as long as was asked', async () => {
+test('writes are watched for exactly watchMs', async () => {
   const { time, value } = await serving()
   let ended = false
   const reading = value('objectWrites', { watchMs: 5_000 }).finally(() => {

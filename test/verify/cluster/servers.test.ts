@@ -34,7 +34,7 @@ async function probing(second: Partial<ServerAnswer>) {
   }
 }
 
-test('each listed address is asked once, where it is mapped to, for the names by which clients know it', async () => {
+test('each listed address is probed once, at its mapped target, with the names that clients use', async () => {
   const { asked, verify } = await probing({})
   const report = await verify()
   assert.deepEqual(failedIn(report), [])
@@ -49,7 +49,7 @@ test('each listed address is asked once, where it is mapped to, for the names by
   )
 })
 
-test('with --probe the reason does not demand it, and a map of an unlisted address is reported', async () => {
+test('with --probe the skip reason does not request --probe, and a mapping of an unlisted address is reported', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const ask: ServerProbe = async () => ({ type: 'none', reason: 'refused' })
   const unlisted: string[] = []
@@ -68,7 +68,7 @@ test('with --probe the reason does not demand it, and a map of an unlisted addre
   assert.deepEqual(unlisted, ['192.0.2.7'])
 })
 
-test('an address that begins like the one that was dialled is named beside it', async () => {
+test('a finding shows the dialled address if it differs, even if it begins with the listed one', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const ask: ServerProbe = async () => ({ type: 'none', reason: 'refused' })
   const objects = async (host: string): Promise<readonly string[]> => {
@@ -81,7 +81,7 @@ test('an address that begins like the one that was dialled is named beside it', 
   assert.deepEqual(await objects('192.0.2.1'), ['API server 192.0.2.1:6443'])
 })
 
-test('nothing is dialled without a request', async () => {
+test('without --probe no server is dialled', async () => {
   const { asked, api, verify } = await probing({})
   await verify({ source: { api } })
   assert.deepEqual(asked, [])
@@ -129,7 +129,7 @@ for (const [name, second, check, expected, repair] of [
   })
 }
 
-test('a server that tells nothing without credentials is skipped, not ready', async () => {
+test('a server that hides /readyz without credentials is skipped by server-ready', async () => {
   const { verify } = await probing({ status: 401 })
   const { results, holds } = await verify()
   const ready = results.find(({ id }) => id === 'server-ready')
@@ -137,14 +137,14 @@ test('a server that tells nothing without credentials is skipped, not ready', as
   assert.match(ready?.status === 'skipped' ? ready.reason : '', /^API server 192\.0\.2\.2 .* HTTP status 401/)
 })
 
-test('no address is evicted when no other is listed', async () => {
+test('the only listed address is not evicted', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const ask: ServerProbe = async () => ({ type: 'none', reason: '192.0.2.1:6443: connection refused' })
   const [finding] = findingsOf(await verify({ source: { api, probe: { ask, targets: new Map() } } }))
   assert.equal(shellLine(finding?.remedy ?? [], flags), '# start the API server at 192.0.2.1, port 6443')
 })
 
-test('no repair lists a server that does not answer either', async () => {
+test('no repair lists a server that does not answer', async () => {
   const addresses = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
   const { api, verify } = await bootstrapped(...addresses.map((advertiseAddress) => ({ advertiseAddress })))
   const repairs = async (silent: readonly string[]): Promise<readonly string[]> => {
@@ -168,7 +168,7 @@ test('no repair lists a server that does not answer either', async () => {
   for (const line of await repairs(addresses)) assert.match(line, /^# start the API server at /)
 })
 
-test('of several clocks the median is right: this machine may be the one that is wrong', async () => {
+test('the median of the clocks counts as right, because the clock of this machine may be wrong', async () => {
   const world = await bootstrapped(
     { advertiseAddress: '192.0.2.1' },
     { advertiseAddress: '192.0.2.2' },
@@ -194,7 +194,7 @@ test('of several clocks the median is right: this machine may be the one that is
   assert.deepEqual(two, ['API server 192.0.2.1:6443', 'API server 192.0.2.2:6443'])
 })
 
-test('a lease that was renewed in the future shows a clock that is ahead', async () => {
+test('a Lease renewed in the future is reported by clock-skew', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { items } = await api.list(leases, { namespace: 'kube-system' })
   const [lease] = items.filter(({ metadata }) => metadata?.labels?.['apiserver-bootstrap/lease'] === 'master')

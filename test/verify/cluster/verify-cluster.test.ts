@@ -33,7 +33,7 @@ function rejecting(api: KubeApi, fails: Readonly<Record<string, KubeError>>): Ku
   return passedOn(api, { list })
 }
 
-test('a check that may not read what it needs, or whose API is not there, is skipped with the reason', async () => {
+test('a check whose objects are forbidden or not served is skipped with the reason', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const source = {
     api: rejecting(api, {
@@ -55,7 +55,7 @@ test('a check that may not read what it needs, or whose API is not there, is ski
   )
 })
 
-test('a cluster that does not answer is no verdict', async () => {
+test('an unreachable or failing cluster rejects instead of giving a report', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   for (const code of ['Unreachable', 'Unauthorized', 'ServerError'] as const) {
     const source = { api: rejecting(api, { endpoints: new KubeError(code, 'no') }) }
@@ -63,7 +63,7 @@ test('a cluster that does not answer is no verdict', async () => {
   }
 })
 
-test('a server without Nodes needs no namespace for their Leases', async () => {
+test('a server that does not serve Nodes needs no namespace kube-node-lease', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   await api.delete(
     { group: '', version: 'v1', plural: 'namespaces', kind: 'Namespace', namespaced: false },
@@ -74,7 +74,7 @@ test('a server without Nodes needs no namespace for their Leases', async () => {
   assert.deepEqual(failedIn(await verify({ source })), [])
 })
 
-test('what a controller corrects between two readings does not count', async () => {
+test('damage that a controller corrects between two reads is not reported', async () => {
   const { api, time, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { spec } = await api.get(services, kubernetes)
   const ports = (port: number) => ({ spec: { ports: [{ ...spec?.ports?.[0], port }] } })
@@ -91,7 +91,7 @@ test('what a controller corrects between two readings does not count', async () 
   )
 })
 
-test('the range of the flag is demanded, whatever the ServiceCIDR', async () => {
+test('the range given by the flag is required, whatever the ServiceCIDR states', async () => {
   const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
   const expected = (range: string) =>
     verify({ only: ['kubernetes-service', 'service-cidr'], expect: { serviceClusterIpRange: [parseCidr(range)] } })
@@ -106,7 +106,7 @@ test('the range of the flag is demanded, whatever the ServiceCIDR', async () => 
   )
 })
 
-test('where the range of the flag may be mistyped nothing is deleted or moved', async () => {
+test('if the given range may be mistyped, no command deletes or changes anything', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1', serviceClusterIpRange: '10.96.0.0/12' })
   const expect = { serviceClusterIpRange: [parseCidr('10.80.0.0/12')] }
   const findings = async () => findingsOf(await verify({ expect }))
@@ -120,7 +120,7 @@ test('where the range of the flag may be mistyped nothing is deleted or moved', 
   }
 })
 
-test('a ServiceCIDR that is missing, of a range that nobody states, is no command', async () => {
+test('a missing ServiceCIDR of unknown range has a manual step instead of a command', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   await api.delete(serviceCidrs, { name: 'kubernetes' })
   const [finding] = findingsOf(await verify({ only: ['service-cidr'] }))
@@ -139,7 +139,7 @@ test('without a known range the ClusterIP must be the first of some range', asyn
   assert.deepEqual(failedIn(await verify({ source, only: ['kubernetes-service'] })), ['kubernetes-service'])
 })
 
-test('a dual-stack list holds, and its second slice is checked as well', async () => {
+test('a correct dual-stack cluster passes, and its second slice is checked too', async () => {
   const { api, verify } = await bootstrapped({
     advertiseAddress: '192.0.2.1,2001:db8::1',
     serviceClusterIpRange: '10.96.0.0/12,fd00::/108',
@@ -152,7 +152,7 @@ test('a dual-stack list holds, and its second slice is checked as well', async (
   assert.deepEqual(failedIn(await verify()), ['kubernetes-service'])
 })
 
-test('Endpoints that list nobody get their addresses back from the slice', async () => {
+test('missing Endpoints have a command to create them while the slice exists, otherwise a manual step', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   await api.delete(endpoints, kubernetes)
   const [finding] = findingsOf(await verify())
@@ -162,7 +162,7 @@ test('Endpoints that list nobody get their addresses back from the slice', async
   assert.equal(without?.remedy[0]?.tool, 'by-hand')
 })
 
-test('where Endpoints and slice list different addresses the leases decide, and nothing else', async () => {
+test('if Endpoints and slice list different addresses only the leases decide which are right', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { subsets } = await api.get(endpoints, kubernetes)
   const bogus = subsets?.map((subset) => ({ ...subset, addresses: [{ ip: '192.0.2.66' }] }))
@@ -176,7 +176,7 @@ test('where Endpoints and slice list different addresses the leases decide, and 
   assert.doesNotMatch(await repair(), /192\.0\.2\.66/)
 })
 
-test('a missing Service is not created with a port that nothing states', async () => {
+test('a missing Service has a command only while its target port is known', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const repair = async () =>
     findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ remedy }) => remedy[0]?.tool)
@@ -187,7 +187,7 @@ test('a missing Service is not created with a port that nothing states', async (
   assert.deepEqual(await repair(), ['by-hand'])
 })
 
-test('a Service without a ClusterIP gets none from a command if the range is unknown', async () => {
+test('a Service without a ClusterIP has a manual step instead of a command if the range is unknown', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const spec = { type: 'ExternalName', externalName: 'example.com', clusterIP: null, clusterIPs: null }
   await api.patch(services, kubernetes, { type: 'merge', body: { spec } })
@@ -199,7 +199,7 @@ test('a Service without a ClusterIP gets none from a command if the range is unk
   assert.ok((await repair()).every((tool) => tool === 'by-hand'))
 })
 
-test('a NodePort that no master can have created has the wrong type', async () => {
+test('type NodePort is reported only if the Service differs from what a master creates', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const failed = async () => findingsOf(await verify({ only: ['kubernetes-service'] })).map(({ found }) => found)
   await api.patch(services, kubernetes, { type: 'merge', body: { spec: { type: 'NodePort' } } })
@@ -208,7 +208,7 @@ test('a NodePort that no master can have created has the wrong type', async () =
   assert.ok((await failed()).includes('type NodePort'))
 })
 
-test('the checks are chosen by their ids, in the order of reports', () => {
+test('only and skip select checks by id, in the order of reports', () => {
   assert.deepEqual(chosenChecks({ only: ['kubernetes-service', 'system-namespaces'] }), [
     'system-namespaces',
     'kubernetes-service',
@@ -216,7 +216,7 @@ test('the checks are chosen by their ids, in the order of reports', () => {
   assert.ok(!chosenChecks({ skip: ['kubernetes-service'] }).includes('kubernetes-service'))
 })
 
-test('the demanded masters must be listed, and no others', async () => {
+test('the expected masters must be listed, and no others', async () => {
   const { verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' }, { advertiseAddress: '192.0.2.2' })
   const found = async (expect: Expectations) =>
     findingsOf(await verify({ expect })).map(({ expected, remedy }) => [
@@ -235,7 +235,7 @@ test('the demanded masters must be listed, and no others', async () => {
   assert.ok(!(await verify()).results.some(({ id }) => id === 'expected-masters'))
 })
 
-test('what was skipped for an object that appears is checked with it', async () => {
+test('a check skipped for a missing object is run when the object appears', async () => {
   const { api, time, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { metadata, ...rest } = await api.get(endpoints, kubernetes)
   await api.delete(endpoints, kubernetes)
@@ -255,7 +255,7 @@ test('what was skipped for an object that appears is checked with it', async () 
   )
 })
 
-test('what is first seen after a skip counts only if it is still there another reading later', async () => {
+test('a failure first seen after a skip counts only if the next read confirms it', async () => {
   const { api, time, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { metadata, ...rest } = await api.get(endpoints, kubernetes)
   await api.delete(endpoints, kubernetes)
@@ -274,7 +274,7 @@ test('what is first seen after a skip counts only if it is still there another r
   )
 })
 
-test('a cluster that comes up while it is waited for holds in the end', async () => {
+test('verifyUntil waits for a cluster to recover, up to waitMs', async () => {
   const { api, time, verify, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const clock = time.view()
   const only = ['kubernetes-endpoints'] as const
@@ -295,7 +295,7 @@ test('a cluster that comes up while it is waited for holds in the end', async ()
   assert.ok((await verify({ only })).holds)
 })
 
-test('an interrupted wait ends with the last report, or with the error of the last attempt', async () => {
+test('an interrupted wait returns the last report, or rejects if no attempt gave one', async () => {
   const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   await api.delete(endpoints, kubernetes)
   const clock = time.view()
@@ -314,7 +314,7 @@ test('an interrupted wait ends with the last report, or with the error of the la
   await assert.rejects(until(gone, 5_500), { code: 'Unreachable' })
 })
 
-test('a user who gets rights only later is waited for', async () => {
+test('verifyUntil waits for a user to receive permissions', async () => {
   const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const clock = time.view()
   const fails: Record<string, KubeError> = { endpoints: new KubeError('Forbidden', 'list endpoints: forbidden') }
@@ -335,7 +335,7 @@ test('a user who gets rights only later is waited for', async () => {
   assert.deepEqual(lines, ['waiting for a check that can be decided'])
 })
 
-test('a new Service is asked for without storing it, and its allocation is not taken for one', async () => {
+test('a dry run creates Services without storing them, and does not count as an allocated NodePort', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const before = (await api.list(services)).items.length
   const only = ['cluster-ip-available', 'node-port-available'] as const
@@ -361,7 +361,7 @@ test('a new Service is asked for without storing it, and its allocation is not t
   await assert.rejects(verify({ only, source: { api: refusing(new KubeError('Unreachable', 'gone')) } }))
 })
 
-test('a dry run that is accepted alone does not show that a NodePort can be had', async () => {
+test('an accepted dry run alone does not prove that a NodePort is available', async () => {
   const { api, etcd, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const judged = async (source: Partial<ClusterSource>) => {
     const [result] = (await verify({ only: ['node-port-available'], source: { api, ...source } })).results
@@ -380,14 +380,14 @@ test('a dry run that is accepted alone does not show that a NodePort can be had'
   assert.equal(await judged({ etcd: { ...etcd, prefix: '/elsewhere' } }), 'failed')
 })
 
-test('a test verifies a cluster by a function', async () => {
+test('verifyCluster checks a cluster from a test', async () => {
   const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const report = await settle(verifyCluster({ api, clock: time.view() }, { expect: { masters: 1 } }))
   assert.ok(report.holds)
   assert.ok(report.results.some(({ id, status }) => id === 'expected-masters' && status === 'held'))
 })
 
-test('on a control plane without Services, Pods and Nodes every check but that of namespaces is skipped with the reason', async () => {
+test('on a control plane without Services, Pods and Nodes every check except system-namespaces is skipped with a reason', async () => {
   const time = new VirtualClock()
   const clock = time.view()
   const random = seededRandom(1, 'generic')
@@ -426,7 +426,7 @@ test('on a control plane without Services, Pods and Nodes every check but that o
   }
 })
 
-test('a misspelt check is refused, since a cluster would pass without it', async () => {
+test('a misspelled check in only or skip is rejected', async () => {
   const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   for (const choice of ['only', 'skip']) {
     const verified = settle(verifyCluster({ api, clock: time.view() }, { [choice]: ['kubernetes-endpoint'] }))

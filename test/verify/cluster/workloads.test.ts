@@ -7,7 +7,7 @@ import { bootstrapped } from './world.ts'
 
 const flags = { kubectl: [], 'apiserver-bootstrap': [] }
 
-test('the repair of Endpoints and slices says what to stop before, and when it ends', async () => {
+test('the repair of Endpoints and slices states which controller to stop first, and when the command ends', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { items } = await api.list(endpointSlices, { labelSelector: 'kubernetes.io/service-name=web' })
   await api.delete(endpoints, { namespace: 'default', name: 'web' })
@@ -25,7 +25,7 @@ test('the repair of Endpoints and slices says what to stop before, and when it e
   }
 })
 
-test('a Service without Pods and without its objects has sentences of one meaning', async () => {
+test('for a Service without Pods, Endpoints and slices both findings are clear sentences', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const spec = { selector: { app: 'nobody' }, ports: [{ port: 80 }] }
   await api.create(services, { metadata: { namespace: 'default', name: 'empty' }, spec } as never)
@@ -38,7 +38,7 @@ test('a Service without Pods and without its objects has sentences of one meanin
   )
 })
 
-test('a slice is no copy of one that is being deleted', async () => {
+test('a new slice is not a duplicate of one that is being deleted', async () => {
   const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { items } = await api.list(endpointSlices, { labelSelector: 'kubernetes.io/service-name=web' })
   const old = { namespace: 'default', name: items[0]?.metadata?.name ?? '' }
@@ -50,7 +50,7 @@ test('a slice is no copy of one that is being deleted', async () => {
   assert.deepEqual(findingsOf(await verify()), [])
 })
 
-test('Endpoints of a controller that writes no label of its own hold, but those of another controller do not', async () => {
+test('Endpoints without a managed-by label hold, but those labelled by another controller do not', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const label = async (value: string | null) => {
     const body = { metadata: { labels: { 'endpoints.kubernetes.io/managed-by': value } } }

@@ -27,7 +27,7 @@ function list(address: string, fieldManager: string) {
   }
 }
 
-test('an object at rest, or changed by one writer, holds', async () => {
+test('unchanged objects, or objects changed by a single writer, hold', async () => {
   const { report } = await watched([
     [2, list('192.0.2.2', 'one')],
     [4, list('192.0.2.3', 'one')],
@@ -38,7 +38,7 @@ test('an object at rest, or changed by one writer, holds', async () => {
   assert.equal(result?.status === 'held' && result.found, 'no writer overwrote 3 objects in 10s')
 })
 
-test('a list that two writers overwrite in turn is named with them and how often', async () => {
+test('Endpoints that two writers overwrite in turn are reported with the writers and their counts', async () => {
   const { report, finding, repair } = await watched([
     [2, list('192.0.2.2', 'kube-apiserver')],
     [3, list('192.0.2.1', 'apiserver-bootstrap')],
@@ -53,7 +53,7 @@ test('a list that two writers overwrite in turn is named with them and how often
   assert.match(repair, /^# an API server's own endpoint reconciler is on: .*--endpoint-reconciler-type=none/)
 })
 
-test('one overwrite that another writer corrects counts, one that its own writer takes back does not', async () => {
+test('an overwrite corrected by another writer is reported, one reverted by the same writer is not', async () => {
   const corrected = await watched([
     [2, list('192.0.2.2', 'kubectl-edit')],
     [3, list('192.0.2.1', 'apiserver-bootstrap')],
@@ -67,7 +67,7 @@ test('one overwrite that another writer corrects counts, one that its own writer
   assert.deepEqual(failedIn(takenBack.report), [])
 })
 
-test('masters that fight share a name; a deletion leaves no trace', async () => {
+test('fighting masters are reported under one name, and a deletion by an unknown writer', async () => {
   const masters = await watched(
     [2, 3, 4, 5].map((second) => [second, list(`192.0.2.${second % 2}`, 'apiserver-bootstrap')] as const),
   )

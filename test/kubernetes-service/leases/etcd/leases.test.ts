@@ -23,7 +23,7 @@ interface Delays {
 
 const other = holder('192.0.2.1', { host: 'other', instanceId: 'other' })
 
-test('a lease is the bytes that a kube-apiserver stores, its record names its holder and lasts a second longer', async () => {
+test('a lease has the bytes that a kube-apiserver stores; its record names the holder and lasts a second longer', async () => {
   const { etcd, open } = openWorld()
   const { leases } = open()
   await leases.update(self, signal)
@@ -42,7 +42,7 @@ test('a lease is the bytes that a kube-apiserver stores, its record names its ho
   assert.deepEqual([renewed.address, renewed.generation], ['192.0.2.1', 2n])
 })
 
-test('addresses are written in Go’s form, and a host is one part of its key whatever it is called', async () => {
+test('addresses are written in the form of Go, and the host is one escaped part of the key', async () => {
   const { etcd, open } = openWorld()
   await open().leases.update(holder('2001:db8::1', { host: 'a/b %' }), signal)
   const keys = (await etcd.list('/registry/', { signal })).items.map(({ key }) => key)
@@ -52,7 +52,7 @@ test('addresses are written in Go’s form, and a host is one part of its key wh
   ])
 })
 
-test('a steady renewal is two grants and two guarded writes, and nobody who watches asks anything', async (t) => {
+test('a steady renewal is two grants and two guarded writes, and a watching master sends no request', async (t) => {
   for (const flavour of ['etcd', 'kine'] as const) {
     const { time, open } = openWorld(flavour)
     const [renewing, watching] = [open(), open()]
@@ -91,7 +91,7 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
   ['of which the lease’s is there long before', { leaseMs: 0, recordMs: 550 }, 3, 1_000],
   ['that the store makes equally long', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 1_000],
 ] as const satisfies readonly [string, Delays, number, number][]) {
-  test(`a renewal asks for its two times together; of two ${name} the record’s outlasts the lease’s`, async () => {
+  test(`a renewal requests its two grants in parallel, and the record outlasts its lease: grants ${name}`, async () => {
     const { time, etcd, open } = openWorld('etcd', { leastTtlSeconds })
     const master = open()
     await master.leases.update(self, signal)
@@ -119,7 +119,7 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
   })
 }
 
-test('where the store makes the times longer, a record outlasts its lease also after both have started over', async () => {
+test('on a store that lengthens TTLs a record outlasts its lease even after both TTLs have started anew', async () => {
   const { time, store, etcd, open } = openWorld('etcd', { leastTtlSeconds: 4 })
   await open({ ttlMs: 3_000 }).leases.update(self, signal)
   await time.advance(1_000)
@@ -160,7 +160,7 @@ function onSlowStore(
   return { master, renew }
 }
 
-test('a lease that has ended, and is created again on a slow store, lasts until its next renewal', async () => {
+test('on a slow store an expired lease that is created again lasts until its next renewal', async () => {
   const world = openWorld()
   const { master, renew } = onSlowStore(world, { answerMs: 400 })
   const renewed = master.leases.update(self, signal)
@@ -170,14 +170,14 @@ test('a lease that has ended, and is created again on a slow store, lasts until 
   assert.deepEqual(await renew(self, 3), ['missing', 'there'])
 })
 
-test('a life that finds the record of the one before it on a slow store does not lose its lease', async () => {
+test('on a slow store a life that finds the record of the previous life does not lose its lease', async () => {
   const world = openWorld()
   await world.open({ ttlMs: 3_000 }).leases.update(self, signal)
   const { renew } = onSlowStore(world, { answerMs: 400 })
   assert.deepEqual(await renew(later, 3), ['there'])
 })
 
-test('one that finds that record without a lease creates a lease that lasts', async () => {
+test('on a slow store a life that finds that record without a lease creates a lease that lasts', async () => {
   const world = openWorld()
   const { time, open } = world
   await open({ ttlMs: 3_000 }).leases.update(self, signal)
@@ -186,7 +186,7 @@ test('one that finds that record without a lease creates a lease that lasts', as
   assert.deepEqual(await renew(later, 3), ['missing', 'there'])
 })
 
-test('after grants that were repeated the record outlasts its lease', async () => {
+test('after repeated grants the record outlasts its lease', async () => {
   const world = openWorld()
   const { time, etcd, open } = world
   await open({ ttlMs: 3_000 }).leases.update(self, signal)
@@ -200,7 +200,7 @@ test('after grants that were repeated the record outlasts its lease', async () =
   assert.ok(time.nowMs - endedMs >= 500, `${time.nowMs - endedMs} ms`)
 })
 
-test('a restart on a very slow store makes no more requests in a row than on a fast one, and keeps its lease', async () => {
+test('a restart on a very slow store keeps the lease alive and takes at most nine answer times', async () => {
   const world = openWorld()
   const { time, open } = world
   await open().leases.update(self, signal)
@@ -210,7 +210,7 @@ test('a restart on a very slow store makes no more requests in a row than on a f
   assert.ok(time.nowMs - beganMs <= 9 * 1_200 + 100, `${time.nowMs - beganMs} ms`)
 })
 
-test('grants that cannot be had again leave a renewal those that it has', async () => {
+test('if repeated grants fail, a renewal uses the grants that it already has', async () => {
   const { time, etcd, open } = openWorld()
   await open().leases.update(self, signal)
   const master = open()
@@ -227,7 +227,7 @@ test('grants that cannot be had again leave a renewal those that it has', async 
   assert.equal(JSON.parse(Buffer.from((await etcd.get(recordKey, signal))?.value ?? []).toString()).instanceId, 'later')
 })
 
-test('a renewal that conflicts again and again ends', async () => {
+test('a renewal that conflicts again and again gives up with LeaseNotFound', async () => {
   const { time, etcd, open } = openWorld()
   const master = open({ ttlMs: 3_000 })
   await master.leases.update(self, signal)
@@ -252,7 +252,7 @@ test('a renewal that conflicts again and again ends', async () => {
   assert.ok(time.nowMs - beganMs < 2 * 3_000 + 3_000 + 1_000, `${time.nowMs - beganMs} ms`)
 })
 
-test('a lease without a record is a kube-apiserver’s, at the address that it holds; a JSON one counts by its key', async () => {
+test('a lease without a record counts as a kube-apiserver; a JSON lease has the address of its key', async () => {
   const { etcd, open } = openWorld()
   await etcd.create('/registry/masterleases/192.0.2.7', encodeMasterLease('192.0.2.7'), { signal })
   await etcd.create('/registry/masterleases/192.0.2.8', Buffer.from('{"kind":"Endpoints","apiVersion":"v1"}'), {
@@ -264,7 +264,7 @@ test('a lease without a record is a kube-apiserver’s, at the address that it h
   ])
 })
 
-test('whoever renews a lease lives, whatever is in it: the address of the key counts where the value names none, which is said once', async () => {
+test('a lease with an odd value counts, by the address in the value or else in its key, and is logged once', async () => {
   const { etcd, open } = openWorld()
   const { leases, logger } = open()
   const values: Readonly<Record<string, Uint8Array>> = {
@@ -293,7 +293,7 @@ test('whoever renews a lease lives, whatever is in it: the address of the key co
   )
 })
 
-test('what cannot be used is left out and said once, and does not spoil the list', async () => {
+test('unusable leases and records are ignored and logged once; the others are listed', async () => {
   const { etcd, open } = openWorld()
   const { leases, logger } = open()
   const bad = {
@@ -322,7 +322,7 @@ for (const [what, value] of Object.entries({
   JSON: Buffer.from('{"kind":"Endpoints","apiVersion":"v1","theirs":[1]}'),
   'protobuf that would not come out again': withOddField('192.0.2.1'),
 })) {
-  test(`a value at our own address that is ${what} is renewed with the bytes that it has`, async () => {
+  test(`a value at the own address that is ${what} is renewed with unchanged bytes`, async () => {
     const { time, etcd, open } = openWorld()
     await etcd.create(leaseKey, value, { lease: (await etcd.grantLease(15, signal)).id, signal })
     const { leases } = open()
@@ -335,7 +335,7 @@ for (const [what, value] of Object.entries({
   })
 }
 
-test('a value at our own address that cannot be read is never written, counts while it is there, and is made anew when it has ended', async () => {
+test('an unreadable value at the own address is not overwritten, counts until it expires, and is then created anew', async () => {
   const { time, etcd, open } = openWorld()
   const garbage = Buffer.from('garbage')
   await etcd.create(leaseKey, garbage, { lease: (await etcd.grantLease(15, signal)).id, signal })
@@ -355,7 +355,7 @@ test('a value at our own address that cannot be read is never written, counts wh
   assert.equal(made.type, 'protobuf')
 })
 
-test('leases and records are read as they were at one revision, again if that was compacted meanwhile', async () => {
+test('leases and records are read at one revision; the read is repeated if that revision was compacted', async () => {
   const { store, open } = openWorld()
   const { leases } = open()
   await leases.update(self, signal)
@@ -380,7 +380,7 @@ test('leases and records are read as they were at one revision, again if that wa
   assert.equal(observer.calls.length, 2)
 })
 
-test('a master that is withdrawn in the middle of its renewal makes no lease again', async () => {
+test('a master that is withdrawn during its renewal does not create its lease again', async () => {
   const { etcd, open } = openWorld()
   const [master, operator] = [open(), open()]
   await master.leases.update(self, signal)
@@ -391,7 +391,7 @@ test('a master that is withdrawn in the middle of its renewal makes no lease aga
   assert.equal(await etcd.get(leaseKey, signal), undefined)
 })
 
-test('a record whose time ends while it is marked is gone, and stays so', async () => {
+test('a record that expires while it is marked is not created again', async () => {
   const { time, etcd, open } = openWorld()
   const master = open()
   await master.leases.update(self, signal)
@@ -404,7 +404,7 @@ test('a record whose time ends while it is marked is gone, and stays so', async 
   assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
 })
 
-test('a life whose clock was set back yields to its earlier life’s record only while that has a lease', async () => {
+test('a life whose clock was set back yields to the record of its earlier life only while that has a lease', async () => {
   const later = { ...self, instanceId: 'later', startedAt: '2025-12-31T00:00:00Z' }
   for (const leaseEnds of [false, true]) {
     const { etcd, open } = openWorld()
@@ -419,7 +419,7 @@ test('a life whose clock was set back yields to its earlier life’s record only
   }
 })
 
-test('a master that is unready has no lease that a kube-apiserver would list, and is known to ours; ready, it has one again', async () => {
+test('an unready or withdrawn master has only its record and no lease; a master that is ready again has one', async () => {
   const { time, etcd, open } = openWorld()
   const { leases } = open()
   for (const [state, instanceId] of [
@@ -445,7 +445,7 @@ test('a master that is unready has no lease that a kube-apiserver would list, an
   }
 })
 
-test('the lease of a shared address stays while another master there wants it', async () => {
+test('the lease of a shared address remains while another master there needs it', async () => {
   const { etcd, open } = openWorld()
   const [a, b] = [open().leases, open().leases]
   await a.update(self, signal)
@@ -463,7 +463,7 @@ test('the lease of a shared address stays while another master there wants it', 
   assert.deepEqual(await liveIn(a), [{ address: '192.0.2.1', holder: self }])
 })
 
-test('a lease that a kube-apiserver at the same address renews too is left to it, and its address never goes', async () => {
+test('a master does not delete a lease that a kube-apiserver renews too, and the address stays listed', async () => {
   const { time, etcd, open } = openWorld()
   const [one, watcher] = [open(), open().leases]
   const renewAsKubeApiserver = async (): Promise<void> => {
@@ -491,7 +491,7 @@ test('a lease that a kube-apiserver at the same address renews too is left to it
   assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1' }], 'the next life knows it from the record')
 })
 
-test('an unready master whose address a kube-apiserver leases stays listed while that renews, whoever renewed last', async () => {
+test('an unready master counts as failing while a kube-apiserver renews the lease of its address', async () => {
   const { time, etcd, open } = openWorld()
   const [one, watcher] = [open(), open().leases]
   const unready: Holder = { ...self, state: 'unready' }
@@ -523,7 +523,7 @@ test('an unready master whose address a kube-apiserver leases stays listed while
 })
 
 for (const begins of ['as a new life', 'after a return that failed', 'and reads nothing before its record'] as const) {
-  test(`a master that is unready ${begins} stays listed while a kube-apiserver renews its lease`, async () => {
+  test(`a master that is unready ${begins} counts as failing while a kube-apiserver renews its lease`, async () => {
     const { time, etcd, open } = openWorld()
     const [one, later, watcher] = [open(), open(), open().leases]
     let unready: Holder = { ...self, state: 'unready' }
@@ -559,7 +559,7 @@ for (const begins of ['as a new life', 'after a return that failed', 'and reads 
 }
 
 for (const goes of ['turns unready', 'is stopped'] as const) {
-  test(`another master at the address that ${goes} is no kube-apiserver to one that is unready there`, async () => {
+  test(`an unready master does not take another master at its address that ${goes} for a kube-apiserver`, async () => {
     const { time, open } = openWorld()
     const [a, b] = [open(), open()]
     await a.leases.update(self, signal)
@@ -582,7 +582,7 @@ for (const goes of ['turns unready', 'is stopped'] as const) {
   })
 }
 
-test('the next life of an unready master leaves a kube-apiserver’s lease alone, also if its record did not name it yet', async () => {
+test("the next life of an unready master does not delete a kube-apiserver's lease that its record does not name yet", async () => {
   const { etcd, open } = openWorld()
   const [one, later] = [open(), open()]
   await one.leases.update(self, signal)
@@ -595,7 +595,7 @@ test('the next life of an unready master leaves a kube-apiserver’s lease alone
   assert.ok(await etcd.get(leaseKey, signal))
 })
 
-test('a kube-apiserver that is gone is not believed in because of the lease that was left to it', async () => {
+test('a lease that was left to a kube-apiserver which no longer renews it is deleted when the master leaves', async () => {
   const { time, etcd, open } = openWorld()
   const one = open()
   const lease = (await etcd.grantLease(15, signal)).id
@@ -615,7 +615,7 @@ test('a kube-apiserver that is gone is not believed in because of the lease that
   assert.equal(await etcd.get(leaseKey, signal), undefined)
 })
 
-test('the late write of an unready master is not taken for a kube-apiserver’s', async () => {
+test('the late write of an unready master is not taken for that of a kube-apiserver', async () => {
   const { etcd, open } = openWorld()
   const one = open()
   one.fault = ({ key }, place) => (place === 'after' && key === leaseKey ? unreachable : undefined)
@@ -631,7 +631,7 @@ test('the late write of an unready master is not taken for a kube-apiserver’s'
   assert.deepEqual(one.logger.lines, [])
 })
 
-test('a lease without a record that a master finds at its start is a kube-apiserver’s: it stays when the master goes', async () => {
+test("a lease without a record that a master finds at its start is a kube-apiserver's and remains when the master leaves", async () => {
   const { etcd, open } = openWorld()
   const lease = (await etcd.grantLease(15, signal)).id
   await etcd.create(leaseKey, encodeMasterLease('192.0.2.1'), { lease, signal })
@@ -641,7 +641,7 @@ test('a lease without a record that a master finds at its start is a kube-apiser
   assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1' }])
 })
 
-test('a kube-apiserver that renews less often than this master is noticed at its second renewal', async () => {
+test('a kube-apiserver that renews less often than the master is noticed by its second renewal', async () => {
   const { time, etcd, open } = openWorld()
   const one = open({ ttlMs: 3_000 })
   await one.leases.update(self, signal)
@@ -658,7 +658,7 @@ test('a kube-apiserver that renews less often than this master is noticed at its
   assert.deepEqual(await liveIn(one.leases), [{ address: '192.0.2.1' }])
 })
 
-test('another master that has gone from the address is no kube-apiserver', async () => {
+test('another master that has left the address is not taken for a kube-apiserver', async () => {
   const { etcd, open } = openWorld()
   const [a, b] = [open(), open()]
   await a.leases.update(self, signal)
@@ -670,7 +670,7 @@ test('another master that has gone from the address is no kube-apiserver', async
 })
 
 for (const flavour of ['etcd', 'kine'] as const) {
-  test(`${flavour}: a lease that was left to a dead master at the address is no kube-apiserver’s`, async () => {
+  test(`${flavour}: a lease that was left to a dead master at the address is not taken for that of a kube-apiserver`, async () => {
     const { time, etcd, open } = openWorld(flavour)
     const [a, b] = [open(), open()]
     await a.leases.update(self, signal)
@@ -693,7 +693,7 @@ for (const flavour of ['etcd', 'kine'] as const) {
   })
 }
 
-test('a master that left its lease to another may change its mind', async () => {
+test('a master that left its lease to another master may join again', async () => {
   const { time, etcd, open } = openWorld()
   const [a, b] = [open().leases, open().leases]
   await a.update(self, signal)
@@ -709,7 +709,7 @@ test('a master that left its lease to another may change its mind', async () => 
   assert.deepEqual((await etcd.list('/registry/', { signal })).items, [])
 })
 
-test('an unready master that is stopped leaves its record beside the lease that it wrote last for another there', async () => {
+test('an unready master that stops marks its record withdrawn if another master shares the lease', async () => {
   const { open } = openWorld()
   const [a, b] = [open().leases, open().leases]
   await b.update(other, signal)
@@ -737,7 +737,7 @@ test('a kube-apiserver at the same address is remembered from one renewal of a l
   assert.deepEqual(await liveIn(one.leases), [{ address: '192.0.2.1' }])
 })
 
-test('one renewal whose answer was lost, or another master at the address, is no company', async () => {
+test('neither a renewal whose answer was lost nor another master at the address is taken for a kube-apiserver', async () => {
   const { etcd, open } = openWorld()
   const [a, b] = [open(), open()]
   await a.leases.update(self, signal)
@@ -755,7 +755,7 @@ test('one renewal whose answer was lost, or another master at the address, is no
 })
 
 for (const flavour of ['etcd', 'kine'] as const) {
-  test(`${flavour}: renewals whose answers are lost again and again, or come too late, are this master’s own`, async () => {
+  test(`${flavour}: renewals whose answers are lost or late count as the master's own`, async () => {
     const { time, etcd, open } = openWorld(flavour)
     const master = open()
     await master.leases.update(self, signal)
@@ -780,7 +780,7 @@ for (const flavour of ['etcd', 'kine'] as const) {
 
 for (const flavour of ['etcd', 'kine'] as const) {
   for (const arrives of ['at once', 'late'] as const) {
-    test(`${flavour}: an unready master gives a lease back whose creation was not answered and arrived ${arrives}`, async () => {
+    test(`${flavour}: an unready master deletes a lease whose creation was not answered and arrived ${arrives}`, async () => {
       const { etcd, open } = openWorld(flavour)
       const unready: Holder = { ...self, state: 'unready' }
       const master = open()
@@ -805,7 +805,7 @@ for (const flavour of ['etcd', 'kine'] as const) {
   }
 }
 
-test('a master whose first step of leaving was done and not answered may change its mind', async () => {
+test('a master may stay after the first write of its removal was done without an answer', async () => {
   const { open } = openWorld()
   const master = open()
   await master.leases.update(self, signal)
@@ -817,7 +817,7 @@ test('a master whose first step of leaving was done and not answered may change 
   assert.deepEqual(await liveIn(master.leases), [{ address: '192.0.2.1', holder: self }])
 })
 
-test('no revision shows a lease of ours without a record: nobody may take it for a kube-apiserver’s', async () => {
+test("no revision shows a lease of a master without its record: it would count as a kube-apiserver's", async () => {
   const { store, etcd, open } = openWorld()
   const [a, b] = [open().leases, open().leases]
   await a.update(self, signal)
@@ -833,7 +833,7 @@ test('no revision shows a lease of ours without a record: nobody may take it for
   }
 })
 
-test('whatever call fails, before it is made or with its answer lost, a renewal can be made again, and so can leaving', async () => {
+test('a renewal or a removal can be repeated after any of its calls failed, with or without effect', async () => {
   for (const place of ['before', 'after'] as const) {
     for (const work of ['update', 'remove'] as const) {
       for (let failing = 1, failed = true; failed; failing++) {
@@ -860,7 +860,7 @@ test('whatever call fails, before it is made or with its answer lost, a renewal 
   }
 })
 
-test('whoever comes to a shared address at any moment of another’s leaving has its lease', async () => {
+test('a master that joins a shared address at any moment while another one leaves has a lease', async () => {
   for (const leaving of ['remove', 'mark'] as const) {
     for (let moment = 1, came = true; came; moment++) {
       const { etcd, open } = openWorld()
@@ -882,7 +882,7 @@ test('whoever comes to a shared address at any moment of another’s leaving has
   }
 })
 
-test('of two that leave a shared address at any moment of each other neither is told that it had no lease', async () => {
+test('if two masters leave a shared address at the same time, neither fails and nothing remains', async () => {
   for (const place of ['before', 'after'] as const) {
     for (let moment = 1, went = true; went; moment++) {
       const { time, etcd, open } = openWorld()
@@ -906,7 +906,7 @@ test('of two that leave a shared address at any moment of each other neither is 
   }
 })
 
-test('a master that began to leave may change its mind', async () => {
+test('a master may stay after its removal failed before the lease was deleted', async () => {
   const { open } = openWorld()
   const master = open()
   await master.leases.update(self, signal)
@@ -918,7 +918,7 @@ test('a master that began to leave may change its mind', async () => {
   assert.deepEqual(await liveIn(master.leases), [{ address: '192.0.2.1', holder: self }])
 })
 
-test('another host at the address of a dead one takes its lease over; the address stays listed, the old record ends', async () => {
+test('another host takes over the lease of a dead master; the address stays listed, and the old record expires', async () => {
   for (const flavour of ['etcd', 'kine'] as const) {
     const { time, open } = openWorld(flavour)
     const [dead, next] = [open().leases, open().leases]
@@ -934,7 +934,7 @@ test('another host at the address of a dead one takes its lease over; the addres
   }
 })
 
-test('a watch that breaks is reported, one that stands again as well, and asks for a look', async () => {
+test('a watch reports when it breaks and when it is established again, and then invokes its callback', async () => {
   const { time, open } = openWorld()
   const master = open()
   const end = new AbortController()
@@ -958,7 +958,7 @@ test('a watch that breaks is reported, one that stands again as well, and asks f
   )
 })
 
-test('a renewal that took longer than its lease is refused as a conflict, and made again', async () => {
+test('a renewal that took longer than its lease is refused as a conflict; the next one succeeds', async () => {
   const { time, open } = openWorld()
   const master = open()
   await master.leases.update(self, signal)
@@ -973,7 +973,7 @@ test('a renewal that took longer than its lease is refused as a conflict, and ma
   assert.deepEqual(await addressesOf(master.leases), ['192.0.2.1'])
 })
 
-test('a record that changes while its master begins to leave is read again: no lease goes before it is marked', async () => {
+test('a record that changes during a removal is read again; the lease is not deleted before the record is marked', async () => {
   const { store, etcd, open } = openWorld()
   const master = open()
   await master.leases.update(self, signal)

@@ -24,7 +24,7 @@ const A = '192.0.2.1'
 const garbage = Buffer.from('garbage')
 const json = Buffer.from('{"kind":"Endpoints","apiVersion":"v1"}')
 
-test('the keys of a master are below the prefix, by its address and its host', () => {
+test('the keys of a master are below the prefix, by its address and host', () => {
   const six = holder('2001:db8::1', { host: 'a/b c', addresses: ['2001:db8::1', A] })
   assert.deepEqual(
     [keys.lease(A), keys.recordsOf(A), keys.record(six)],
@@ -40,7 +40,7 @@ test('the keys of a master are below the prefix, by its address and its host', (
   }
 })
 
-test('a master that is ready, fails or leaves has a lease; one that is unready or withdrawn has only its record', () => {
+test('a ready, failing or leaving master has a lease; an unready or withdrawn master has only its record', () => {
   assert.deepEqual(HOLDER_STATES.filter(hasLease), ['ready', 'failing', 'leaving'])
 })
 
@@ -54,7 +54,7 @@ test('a record counts only under the key of its own master', () => {
   assert.equal(holderAt(keys, { ...record(self), value: garbage }), undefined)
 })
 
-test('a lease without an etcd lease never ends, beside a record too', () => {
+test('a lease without an etcd lease never ends, also beside a record', () => {
   const standing = [lease(A, 5n), lease('192.0.2.2', 6n)].map((one) => ({ ...one, lease: 0n }))
   const { live } = read([...standing, lease('192.0.2.3', 7n)], [record(holder('192.0.2.2'))])
   assert.deepEqual(
@@ -67,7 +67,7 @@ test('a lease without an etcd lease never ends, beside a record too', () => {
   )
 })
 
-test('a record that never ends and has no lease does not count', () => {
+test('a record that never ends counts only beside a lease', () => {
   for (const state of HOLDER_STATES) {
     const mirrored = { ...record(holder(A, { state }), 4n), lease: 0n }
     assert.deepEqual(read([], [mirrored]).live, [], state)
@@ -75,7 +75,7 @@ test('a record that never ends and has no lease does not count', () => {
   }
 })
 
-test('a lease without a record is a kube-apiserver’s, at the address in its value, and comes first', () => {
+test('a lease without a record belongs to a kube-apiserver at the address in its value, and comes first', () => {
   const { live, unusable } = read(
     [
       lease(A, 5n),
@@ -118,7 +118,7 @@ const values: readonly (readonly [what: string, value: Uint8Array, address: stri
   ['an empty address', encodeMasterLease(''), A, 'contains "", which cannot be listed; using the address of its key'],
 ]
 for (const [what, value, address, reason] of values) {
-  test(`a lease that contains ${what} is ${address === A ? 'that of its key' : 'its own'}, and beside a record that of the record`, () => {
+  test(`the address of a lease with ${what} is ${address === A ? 'that of its key' : 'its own'}; beside a record, that of the record`, () => {
     const fault = reason === undefined ? [] : [{ key: keys.lease(A), reason }]
     assert.deepEqual(read([lease(A, 5n, value)]), { live: [{ address, renewal: '5' }], unusable: fault })
     assert.deepEqual(read([lease(A, 5n, value)], [record(holder(A), 4n)]), {
@@ -128,7 +128,7 @@ for (const [what, value, address, reason] of values) {
   })
 }
 
-test('what cannot be used is left out and reported; the others count as without it', () => {
+test('unusable leases and records are ignored and reported; all others count', () => {
   const misplaced = { ...record(holder('192.0.2.2'), 3n), key: keys.record(holder(A)) }
   const { live, unusable } = read(
     [lease('127.0.0.1', 4n), lease('192.0.2.2', 5n), lease(A, 6n), lease('192.0.2.3', 7n)],
@@ -145,7 +145,7 @@ test('what cannot be used is left out and reported; the others count as without 
   ])
 })
 
-test('a master that is ready or fails counts only beside a lease, any other also without one', () => {
+test('a ready or failing master counts only beside a lease, a master in any other state also without one', () => {
   for (const state of HOLDER_STATES) {
     const self = holder(A, { state })
     assert.deepEqual(
@@ -162,7 +162,7 @@ test('a master that is ready or fails counts only beside a lease, any other also
   }
 })
 
-test('of several masters at one address each counts with the lease, in the order of the store', () => {
+test('several masters at one address all count with its lease, in the order of the store', () => {
   const held = [holder(A, { host: 'b' }), holder(A, { host: 'a', state: 'leaving' })] as const
   const elsewhere = holder('192.0.2.2')
   const records = [record(held[0]), record(elsewhere), record(held[1])]
@@ -174,7 +174,7 @@ test('of several masters at one address each counts with the lease, in the order
   assert.deepEqual(read([], records).live, [{ address: A, holder: held[1] }])
 })
 
-test('an unready master counts as failing while the lease beside it was written after its record', () => {
+test('an unready master counts as failing while the lease beside it is newer than its record', () => {
   assert.deepEqual(besideLease(5n, [['unready', 4n]]), ['failing, of two'])
   assert.deepEqual(besideLease(5n, [['unready', 5n]]), ['unready'])
   assert.deepEqual(besideLease(5n, [['unready', 6n]]), ['unready'])
@@ -184,12 +184,12 @@ test('an unready master counts as failing while the lease beside it was written 
   }
 })
 
-test('an unready master whose record states a kube-apiserver counts as failing as long as there is a lease', () => {
+test('an unready master whose record states a co-holder counts as failing as long as the lease exists', () => {
   assert.deepEqual(besideLease(5n, [['unready', 9n, true]]), ['failing, of two'])
   assert.deepEqual(besideLease(undefined, [['unready', 9n, true]]), ['unready, of two'])
 })
 
-test('the lease beside an unready master is that of another one there, if that may have written it', () => {
+test('the lease beside an unready master is attributed to another master there that may have written it', () => {
   for (const state of ['ready', 'failing', 'leaving'] as const) {
     const other = [state, 3n] as const
     assert.deepEqual(besideLease(9n, [['unready', 4n], other]), ['unready', state])
@@ -214,7 +214,7 @@ test('the lease beside an unready master is that of another one there, if that m
   }
 })
 
-test('a renewal writes the next generation of a lease, and a new one the first', () => {
+test('a renewal writes the next generation of a lease; a new lease has the first', () => {
   const first = leaseValue(A, undefined)
   assert.deepEqual(first, encodeMasterLease(A))
   const second = decodeMasterLease(leaseValue(A, lease(A, 5n, first)) ?? garbage)
@@ -223,7 +223,7 @@ test('a renewal writes the next generation of a lease, and a new one the first',
   assert.equal(moved.type === 'protobuf' && moved.address, A)
 })
 
-test('a lease that cannot be written without loss is renewed as it is if it names this address, and otherwise not', () => {
+test('a lease value that cannot be rewritten without loss is renewed unchanged if it may be of this address, else not', () => {
   assert.equal(leaseValue(A, lease(A, 5n, json)), json)
   const odd = withOddField(A)
   assert.equal(leaseValue(A, lease(A, 5n, odd)), odd)

@@ -250,15 +250,19 @@ test('in a partition requests hang; those not yet timed out, and watch events, a
   assert.equal(outcome.code, 'ok')
 })
 
-test('resetStreams breaks every open stream; later requests succeed', async () => {
-  const { api, faults, time } = await faulty()
+test('resetStreams breaks every open stream; a request under way and later ones succeed', async () => {
+  const { api, faults, time } = await faulty({ fault: { type: 'delay', ms: 100 }, stream: false, times: 1 })
   const controller = new AbortController()
   const one = follow(api, controller.signal)
   const two = follow(api, controller.signal)
+  const underWay = outcomeOf(api.get(endpoints, ref))
   await time.advance(0)
   faults.resetStreams()
   await time.advance(0)
   assert.deepEqual([one.outcome.code, two.outcome.code], ['Unreachable', 'Unreachable'])
+  assert.equal(underWay.code, undefined)
+  await time.advance(100)
+  assert.equal(underWay.code, 'ok')
   assert.equal((await api.get(endpoints, ref)).metadata?.name, 'a')
   assert.equal(getEventListeners(controller.signal, 'abort').length, 0)
 })

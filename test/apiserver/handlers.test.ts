@@ -14,14 +14,20 @@ function started(options: Partial<ApiServerOptions> = {}): Promise<Embedded> {
   return Embedded.started(undefined, options)
 }
 
+interface Sent {
+  readonly accept?: string
+  readonly type?: string
+  readonly body?: object
+}
+
 /** The whole answer, with its headers. */
 function answered(
   embedded: Embedded,
   method: ApiRequest['method'],
   path: string,
-  { accept = 'application/json', body }: { readonly accept?: string; readonly body?: object } = {},
+  { accept = 'application/json', type = 'application/json', body }: Sent = {},
 ): Promise<ApiResponse> {
-  const headers = { accept, 'content-type': 'application/json' }
+  const headers = { accept, 'content-type': type }
   return embedded.server.handle({ method, path, query: [], headers, body }, new AbortController().signal)
 }
 
@@ -61,16 +67,16 @@ test('writing the status of a missing Service returns 404 and creates nothing', 
   assert.equal((await embedded.send('PUT', `${services}/web`, service)).status, 201)
 })
 
-test('creating or replacing a Service returns its warning; reading it returns none', async () => {
+test('creating, replacing or patching a Service returns its warning; reading it returns none', async () => {
   const embedded = await started()
   const body = { ...service, spec: { ...service.spec, externalName: 'example.com' } }
-  const warned = async (method: ApiRequest['method'], path: string): Promise<string | undefined> => {
-    const { headers } = await answered(embedded, method, path, method === 'GET' ? {} : { body })
-    return headers.warning
-  }
+  const warned = async (method: ApiRequest['method'], path: string, sent: Sent = {}): Promise<string | undefined> =>
+    (await answered(embedded, method, path, sent)).headers.warning
   const warning = '299 - "spec.externalName is ignored when spec.type is not \\"ExternalName\\""'
-  assert.equal(await warned('POST', services), warning)
-  assert.equal(await warned('PUT', `${services}/web`), warning)
+  assert.equal(await warned('POST', services, { body }), warning)
+  assert.equal(await warned('PUT', `${services}/web`, { body }), warning)
+  const patch = { body: { spec: { sessionAffinity: 'ClientIP' } }, type: 'application/merge-patch+json' }
+  assert.equal(await warned('PATCH', `${services}/web`, patch), warning)
   assert.equal(await warned('GET', `${services}/web`), undefined)
 })
 

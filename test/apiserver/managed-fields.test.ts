@@ -106,6 +106,32 @@ test('mergeFields is idempotent, and merging into an empty or equal object yield
   )
 })
 
+test('mergeFields overwrites what the applied value has, adds what is new, and leaves the rest', () => {
+  const live = {
+    labels: { a: '1', b: '1' },
+    spec: {
+      ports: [
+        { port: 80, name: 'x' },
+        { port: 81, name: 'x' },
+      ],
+      cidrs: ['c'],
+      tags: ['t'],
+    },
+  }
+  const applied = {
+    labels: { a: '2' },
+    spec: { ports: [{ port: 80, name: 'y' }, { port: 82 }], cidrs: ['d'], tags: ['u'] },
+  }
+  assert.deepEqual(mergeFields(live, applied, schema), {
+    labels: { a: '2', b: '1' },
+    spec: {
+      ports: [{ port: 80, name: 'y' }, { port: 81, name: 'x' }, { port: 82 }],
+      cidrs: ['d'],
+      tags: ['t', 'u'],
+    },
+  })
+})
+
 test('removing all created fields from a value leaves nothing', () => {
   fc.assert(
     fc.property(value, (one) => {

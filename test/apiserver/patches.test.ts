@@ -229,6 +229,28 @@ test('a JSON patch that shifts 400 million list items is refused; 100 million ar
   assert.doesNotThrow(() => jsonPatch(many, new Array(10_000).fill(last)))
 })
 
+test('a JSON patch may shift 200 million list items, and no more', () => {
+  const document = { list: new Array(399_999).fill(1) }
+  // Shift 399,999 items, and then 1.
+  const pair = [
+    { op: 'add', path: '/list/0', value: 0 },
+    { op: 'remove', path: '/list/-1' },
+  ]
+  const operations = new Array(500).fill(pair).flat()
+  assert.doesNotThrow(() => jsonPatch(document, operations))
+  const further = { op: 'remove', path: '/list/-1' }
+  assert.throws(() => jsonPatch(document, [...operations, further]), { name: 'Refusal', httpStatus: 422 })
+})
+
+test('a JSON patch may copy 3 MiB of JSON, and no more', () => {
+  const copy = { op: 'copy', from: '/a', path: '/b' }
+  // With its quotes the text has 3 MiB; an ä takes two bytes.
+  const text = `${'x'.repeat(3 * 2 ** 20 - 4)}ä`
+  assert.doesNotThrow(() => jsonPatch({ a: text }, [copy]))
+  assert.throws(() => jsonPatch({ a: `${text}x` }, [copy]), { name: 'Refusal', httpStatus: 422 })
+  assert.throws(() => jsonPatch({ a: text, n: 1 }, [copy, { op: 'copy', from: '/n', path: '/c' }]), { httpStatus: 422 })
+})
+
 test('a JSON patch of over 10,000 operations is refused, and so is one whose copies grow too large', () => {
   const operation = { op: 'add', path: '/a', value: 1 }
   assert.deepEqual(jsonPatch({}, new Array(10_000).fill(operation)), { a: 1 })

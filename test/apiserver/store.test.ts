@@ -50,15 +50,18 @@ test('the history of a large object is limited by size; content that its version
   assert.ok(kept(() => ({ shared })) >= 500)
 })
 
-test('compaction removes all changes of a collection, and later changes are recorded again', () => {
+test('compaction removes all changes of all collections, and later changes are recorded again', () => {
   const store = new Store(10)
-  const a = store.collection('a')
-  a.put('x', object('x'))
+  const collections = [store.collection('a'), store.collection('b')]
+  for (const collection of collections) collection.put('x', object('x'))
+  const { revision } = store
   store.compact()
-  assert.throws(() => a.changesAfter(1), Compacted)
-  assert.deepEqual(a.changesAfter(store.revision), [])
-  a.put('y', object('y'))
-  assert.equal(a.changesAfter(2).length, 1)
+  for (const collection of collections) {
+    assert.throws(() => collection.changesAfter(revision - 1), { name: 'Compacted', oldest: revision })
+    assert.deepEqual(collection.changesAfter(revision), [])
+  }
+  for (const collection of collections) collection.put('y', object('y'))
+  for (const collection of collections) assert.equal(collection.changesAfter(revision).length, 1)
 })
 
 test('a subscriber receives each change synchronously until it unsubscribes', () => {

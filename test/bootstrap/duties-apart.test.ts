@@ -117,6 +117,7 @@ test('a start ends after default/kubernetes has been refused for a minute, but w
   away.transport.faults.partition()
   const waiting = away.start({}, { readiness: { probe: async () => ({ answered: false, reason: 'refused' }) } })
   await away.time.advance(600_000)
+  assert.equal(await Promise.race([waiting.ended, 'alive']), 'alive')
   away.transport.faults.heal()
   await waiting.end()
 })
@@ -418,7 +419,9 @@ test('readyz fails while the own API server is not ready, and when it has not an
   await gated.time.advance(60_000)
   assert.deepEqual(await waiting.failing(), [])
   waiting.server.answer = { answered: false, reason: 'connection refused' }
-  await gated.time.advance(20_000)
+  await gated.time.advance(14_000)
+  assert.deepEqual(await waiting.failing(), [])
+  await gated.time.advance(6_000)
   assert.deepEqual(await waiting.failing(), ['kubernetes-service'])
   waiting.server.answer = serving()
   await gated.time.advance(11_000)

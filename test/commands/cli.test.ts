@@ -2,9 +2,8 @@ import assert from 'node:assert/strict'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite, test } from 'node:test'
-import { commands } from '../../src/commands/declarations.ts'
-import { allOptions } from '../../src/config/configuration.ts'
-import { flagOf } from '../../src/documents/option.ts'
+import { commandSummaries, commands } from '../../src/commands/declarations.ts'
+import { defaultTextOf, flagOf } from '../../src/documents/option.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram } from './command-line.ts'
 
@@ -37,18 +36,30 @@ suite('the command line', { concurrency: 2 }, () => {
     )
   })
 
-  test('--help lists run, withdraw and config; run --help lists every flag, within 80 columns', async (t) => {
-    const [main, run] = await Promise.all([runProgram(t, ['--help']), runProgram(t, ['run', '--help'])])
-    assert.deepEqual([main.code, run.code, main.stderr, run.stderr], [0, 0, [], []])
-    for (const command of ['run', 'withdraw', 'config']) assert.match(main.stdout, new RegExp(`^  ${command} `, 'm'))
-    for (const [key] of allOptions) assert.match(run.stdout, new RegExp(`^  --${flagOf(key)}[ \\n]`, 'm'))
-    assert.match(run.stdout.replace(/\s+/g, ' '), /--secure-port PORT .*?\(default: 6443\)/)
-    for (const line of run.stdout.split('\n')) assert.ok(line.length <= 80, line)
+  test('--help lists every command with its summary, within 80 columns', async (t) => {
+    const { code, stdout, stderr } = await runProgram(t, ['--help'])
+    assert.deepEqual([code, stderr], [0, []])
+    const listed = stdout.replace(/\s+/g, ' ')
+    for (const { path, summary } of commands) {
+      const [name, subname] = path
+      const isAlone = subname === undefined
+      assert.ok(listed.includes(` ${name} ${isAlone ? summary : (commandSummaries[name] ?? '')}`), path.join(' '))
+    }
+    for (const line of stdout.split('\n')) assert.ok(line.length <= 80, line)
   })
 
-  test('every command has examples in its help', async (t) => {
-    for (const { path, examples } of commands) {
-      const { stdout } = await runProgram(t, [...path.filter((word) => word !== undefined), '--help'])
+  test('the help of each command has its flags, their defaults and its examples, within 80 columns', async (t) => {
+    for (const { path, groups, examples } of commands) {
+      const { code, stdout, stderr } = await runProgram(t, [...path.filter((word) => word !== undefined), '--help'])
+      assert.deepEqual([code, stderr], [0, []])
+      const listed = stdout.replace(/\s+/g, ' ')
+      for (const [key, option] of groups.flatMap(({ options }) => Object.entries(options))) {
+        const defaultText = defaultTextOf(option)
+        const end = defaultText === undefined ? '' : ` (default: ${defaultText})`
+        assert.match(stdout, new RegExp(`^  --${flagOf(key)}[ \\n]`, 'm'))
+        assert.ok(listed.includes(`${option.description}${end}`), `${path.join(' ')} --${flagOf(key)}${end}`)
+      }
+      for (const line of stdout.split('\nExamples:')[0]?.split('\n') ?? []) assert.ok(line.length <= 80, line)
       assert.ok(examples.length > 0, path.join(' '))
       assert.ok(stdout.endsWith(`\nExamples:\n${examples.map((line) => `  ${line}\n`).join('')}`), stdout)
     }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { completionScript } from '../../src/commands/completion.ts'
 import { commands } from '../../src/commands/declarations.ts'
+import { flagOf } from '../../src/documents/option.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { runProgram } from './command-line.ts'
 
@@ -60,6 +61,35 @@ const cases: readonly (readonly [words: readonly string[], offered: readonly str
 for (const [words, expected] of cases) {
   test(`bash completes ${JSON.stringify(words)}`, async (t) => {
     assert.deepEqual(await offered(t, ...words), expected)
+  })
+}
+
+/** The part of a script that completes after these command words. */
+const placeIn: Readonly<Record<string, (script: string, at: string) => string>> = {
+  bash: (script, at) => script.split('\n').find((line) => line.startsWith(`    '${at}') names=`)) ?? '',
+  zsh: (script, at) => script.split(`    ('${at}') _arguments `)[1]?.split(';;')[0] ?? '',
+  fish: (script, at) =>
+    script
+      .split('\n')
+      .filter((line) => line.includes(`_at '${at}'"`))
+      .join('\n'),
+}
+
+for (const [shell, place] of Object.entries(placeIn)) {
+  test(`the script of ${shell} has every declared command, subcommand, flag and argument value in its place`, () => {
+    const script = completionScript(shell, commands)
+    for (const { path, groups, argument } of commands) {
+      const flags = groups.flatMap(({ options }) => Object.keys(options).map((key) => flagOf(key)))
+      const words = place(script, path.join(' '))
+      for (const flag of [...flags, 'help']) {
+        assert.match(words, new RegExp(`(?:--| -l )${flag}(?![\\w-])`), `${path.join(' ')}: ${flag}`)
+      }
+      const named = [...path.keys()].map((index) => [path.slice(0, index).join(' '), path[index]])
+      const values = argument?.values?.map((value) => [path.join(' '), value]) ?? []
+      for (const [at = '', name] of [...named, ...values]) {
+        assert.match(place(script, at), new RegExp(`(?<![\\w-])${name}(?![\\w-])`), `${at}: ${name}`)
+      }
+    }
   })
 }
 

@@ -6,6 +6,7 @@ import { campaignReport } from '../../src/commands/drill-campaign.ts'
 import { type ScheduleResult, summarize } from '../../src/drill/campaign/campaign.ts'
 import { randomScenario } from '../../src/drill/random/random-scenario.ts'
 import { parseScenario } from '../../src/drill/scenario/parse.ts'
+import { isAlive } from '../support/is-alive.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { runProgram, startProgram } from './command-line.ts'
 
@@ -20,14 +21,24 @@ test('a campaign of three seeds in two processes succeeds and reports its cost',
   assert.equal(await readFile(join(directory, 'campaign.json'), 'utf8'), stdout)
 })
 
-test('SIGINT ends a campaign, which reports its results so far even if its file cannot be written', async (t) => {
+/** The process ids of the children of a process, on Linux. */
+async function childrenOf(pid: number): Promise<readonly number[]> {
+  const pids = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8')
+  return pids.trim().split(' ').map(Number)
+}
+
+test('SIGINT ends a campaign and its processes; the results are printed even without a writable file', async (t) => {
   const directory = await tempDir(t)
   const file = join(directory, 'campaign.json')
   await mkdir(file)
   const child = await startProgram(t, ['drill', 'random', '--runs=100000', '--jobs=2', `--report=${directory}`])
   await child.output(/^0 of 100000 schedules, no failure so far$/m)
+  const isLinux = process.platform === 'linux'
+  const workers = isLinux ? await childrenOf(child.pid) : []
+  assert.equal(workers.length, isLinux ? 2 : 0)
   child.kill('SIGINT')
   const { code } = await child.exited
+  assert.deepEqual(workers.filter(isAlive), [])
   assert.equal(code, 1)
   assert.match(child.stdout(), /^interrupted: \d+ random schedules of ten minutes: no failure$/m)
   const told = `cannot write ${file}: it is a directory; correct that, or give --report another directory`

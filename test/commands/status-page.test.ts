@@ -109,7 +109,7 @@ test('the page is read-only, serves only local Host headers, and its CSP allows 
   }
 })
 
-test('an open page receives the present state and then the latest change; close ends it and its subscription', async (t) => {
+test('an open page gets each change, of several at once the latest; close ends it and its subscription', async (t) => {
   const { page, source } = await served(t)
   const { body } = await request(`${page.url}events`)
   const reader = body[Symbol.asyncIterator]() as AsyncIterator<Buffer>
@@ -121,6 +121,10 @@ test('an open page receives the present state and then the latest change; close 
   source.change({ faults: ['one'] })
   source.change({ faults: ['two'] })
   assert.equal((await next()).faults, '<p class="broken">two</p>')
+  for (const fault of ['three', 'four']) {
+    source.change({ faults: [fault] })
+    assert.equal((await next()).faults, `<p class="broken">${fault}</p>`)
+  }
   await page.close()
   assert.equal((await reader.next()).done, true)
   assert.equal(source.listeners, 0)
@@ -297,6 +301,25 @@ test('if the source cannot be loaded the page answers 500; a source that loads a
   unloaded.resolve(source)
   await closing
   assert.equal(source.listeners, 0)
+})
+
+test('while the state cannot be rendered requests get 500, which is logged; afterwards they get 200', async (t) => {
+  const logged: string[] = []
+  const logger = { ...silentLogger, error: (_: unknown, message: string) => void logged.push(message) }
+  const source = new ScriptedSource()
+  const page = await openStatusPage(anyPort, logger)
+  page.start(async () => source)
+  t.after(() => page.close())
+  const statusOf = async (path: string): Promise<number> => {
+    const { statusCode, body } = await request(page.url + path)
+    body.on('error', () => {}).destroy()
+    return statusCode
+  }
+  source.change({ faults: [null as never] })
+  assert.deepEqual([await statusOf(''), await statusOf('events')], [500, 500])
+  assert.deepEqual(logged, ['a request failed', 'a request failed'])
+  source.change({ faults: [] })
+  assert.deepEqual([await statusOf(''), await statusOf('events')], [200, 200])
 })
 
 /** A source that follows an embedded API server in simulated time, through a transport with faults. */

@@ -245,3 +245,18 @@ test('--wait reports what it waits for, then ends with exit code 3 and the last 
     /^waiting for list .*connection refused.*\n(?:waiting for .*\n)*apiserver-bootstrap: list /,
   )
 })
+
+test('--wait tries again until the cluster answers and the checks hold', async (t) => {
+  const names = ['default', 'kube-system', 'kube-public', 'kube-node-lease']
+  const server = await startApiServer({ objects: names.map((name) => ({ ...defaultNamespace, metadata: { name } })) })
+  t.after(() => server.close())
+  const kubeconfig = join(await tempDir(t), 'kubeconfig')
+  await server.writeKubeconfig(kubeconfig)
+  server.faults.add({ fault: { type: 'refuse' } })
+  const args = ['verify', `--kubeconfig=${kubeconfig}`, '--only=system-namespaces', '--wait=60s']
+  const child = await startProgram(t, args)
+  await child.output(/^waiting for list /m)
+  server.faults.clear()
+  assert.equal((await child.exited).code, 0, child.stderr())
+  assert.match(child.stdout(), /^system-namespaces +held/m)
+})

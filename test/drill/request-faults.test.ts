@@ -81,7 +81,7 @@ test('lose-event drops one event of each watched resource, and no bookmark', () 
   assert.deepEqual(lost, [false, true, false, true])
 })
 
-test('the age limit of a watch comes from the cut-watches faults that match its resource', () => {
+test('the age limit of a watch is the shortest of the cut-watches faults that match its resource', () => {
   const faults = new RequestFaults()
   const watch = sent('GET', leases, true)
   faults.add({ fault: { type: 'cut-watches' } })
@@ -89,4 +89,7 @@ test('the age limit of a watch comes from the cut-watches faults that match its 
   faults.add({ fault: { type: 'cut-watches', everyMs: 10_000 } })
   faults.add({ fault: { type: 'cut-watches', everyMs: 5_000 }, resource: 'endpoints' })
   assert.equal(faults.watchLimitMs(watch), 10_000)
+  faults.add({ fault: { type: 'cut-watches', everyMs: 7_000 }, resource: 'leases' })
+  faults.add({ fault: { type: 'cut-watches', everyMs: 30_000 } })
+  assert.equal(faults.watchLimitMs(watch), 7_000)
 })

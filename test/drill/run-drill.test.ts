@@ -19,9 +19,10 @@ const wrong: readonly (readonly [options: DrillOptions, message: string])[] = [
   [{ variants: [] }, 'variants must be a list of at least one variant'],
 ]
 
-test('an option out of range is refused with a one-line RangeError that names it', async () => {
+test('an option out of range is refused with a one-line RangeError that names it, before anything runs', async () => {
+  const openTarget = (): never => assert.fail('a fleet was opened')
   for (const [options, message] of wrong) {
-    await assert.rejects(runDrill(crash, options), { name: 'RangeError', message })
+    await assert.rejects(runDrill(crash, { ...options, openTarget }), { name: 'RangeError', message })
   }
 })
 
@@ -61,6 +62,15 @@ test('a report has the history of the first three failed runs, and the seed of e
     [1, 2, 3, 4, 5, 6].map((seed) => [seed, seed <= 3, true]),
   )
   assert.ok(known.length > 0)
+})
+
+test('a report has the history of the first run although it holds, and of no other run that holds', async () => {
+  const { held, variants } = await runDrill({ ...crash, steps: [], durationMs: 5_000 }, { runs: 3 })
+  assert.equal(held, true)
+  assert.deepEqual(
+    variants[0]?.runs.map(({ events }) => events !== undefined),
+    [true, false, false],
+  )
 })
 
 test('a report contains the first 500 samples and counts all of them', async () => {

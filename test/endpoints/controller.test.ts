@@ -174,22 +174,25 @@ test('excluded Endpoints are neither written nor deleted', async () => {
   await stop()
 })
 
-test('a Service that loses its selector keeps its Endpoints unchanged', async () => {
-  const cluster = await Cluster.started()
-  const stop = await cluster.lead()
-  await cluster.service('foo')
-  await cluster.pod('a', { ip: '192.0.2.1' })
-  await cluster.pass()
-  cluster.written()
-  const service = await cluster.api.get(services, { namespace: 'other', name: 'foo' })
-  const { selector: _, ...spec } = service.spec ?? {}
-  await cluster.api.update(services, { ...service, spec })
-  await cluster.pod('b', { ip: '192.0.2.2' })
-  await cluster.pass()
-  assert.deepEqual(cluster.written(), [])
-  assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
-  await stop()
-})
+for (const [change, patch] of [
+  ['loses its selector', { selector: null }],
+  ['becomes an ExternalName', { type: 'ExternalName', externalName: 'example.com', clusterIP: null, clusterIPs: null }],
+] as const) {
+  test(`a Service that ${change} keeps its Endpoints unchanged`, async () => {
+    const cluster = await Cluster.started()
+    const stop = await cluster.lead()
+    await cluster.service('foo')
+    await cluster.pod('a', { ip: '192.0.2.1' })
+    await cluster.pass()
+    cluster.written()
+    await cluster.api.patch(services, { namespace: 'other', name: 'foo' }, { type: 'merge', body: { spec: patch } })
+    await cluster.pod('b', { ip: '192.0.2.2' })
+    await cluster.pass()
+    assert.deepEqual(cluster.written(), [])
+    assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
+    await stop()
+  })
+}
 
 test('if a Service without a selector replaces one with a selector, the Endpoints made from Pods are deleted', async () => {
   const cluster = await Cluster.started()

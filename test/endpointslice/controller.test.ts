@@ -505,7 +505,7 @@ test('the first sync of a term already knows the Nodes', async () => {
   await stop()
 })
 
-test('hints are removed at once when unready Nodes leave only one zone', async () => {
+test('hints are removed at once if unready Nodes leave one zone; a sync with Ready Nodes sets them', async () => {
   const cluster = await Cluster.started()
   await cluster.node('node-c', 'zone-c')
   const stop = await cluster.lead()
@@ -522,6 +522,13 @@ test('hints are removed at once when unready Nodes leave only one zone', async (
   await cluster.nodeStatus('node-b', false)
   await cluster.pass(100)
   assert.deepEqual(await hints(), new Set([undefined]), 'in one zone only there is nothing to hint')
+  await cluster.nodeStatus('node-a')
+  await cluster.nodeStatus('node-b')
+  await cluster.pass(3_000)
+  assert.deepEqual(await hints(), new Set([undefined]), 'as upstream, Ready Nodes alone cause no sync')
+  await cluster.pod('pod-9', { ip: '192.0.2.10' })
+  await cluster.pass(3_000)
+  assert.deepEqual(await hints(), new Set(['zone-a', 'zone-b', 'zone-c']))
   await stop()
 })
 

@@ -157,11 +157,12 @@ test('the ports of a plan follow the version of the Service that it is given', (
   assert.deepEqual(group?.ports, [])
 })
 
-test('a Pod omitted for an unknown Node is included once the Node exists, and the result is rebuilt', (t) => {
+test('while a Pod lacks its Node each plan is rebuilt without it; once the Node exists it is included', (t) => {
   t.after(() => nodes.delete('late'))
   const pods = [...podsOf('abc'), podOf('d', { node: 'late' })]
   const planned = new Planned(pods)
   assert.deepEqual(planned.first.desired.leftOut, [{ pod: 'd', node: 'late' }])
+  assert.deepEqual(planned.after(pods), { desired: 'abc', settled: '', isFresh: true })
   assert.deepEqual(planned.recall(pods).desired.leftOut, [{ pod: 'd', node: 'late' }])
   nodes.set('late', { metadata: { name: 'late' } })
   assert.deepEqual(planned.after(pods), { desired: 'abcd', settled: '', isFresh: true })
@@ -202,17 +203,18 @@ test('a Pod that changes its ports is removed from its former group', () => {
   assert.deepEqual(held, [4, 1])
 })
 
-test('neither a replaced Pod nor the slices of the first plan stay in memory', async () => {
+test('neither a replaced Pod nor the slice that listed it stays in memory', async () => {
   const memory = new SlicesMemory()
   const nodeOf = (name: string): Node | undefined => nodes.get(name)
   /** Plans twice. The second time one of the Pods is another object. */
   const plan = (): readonly WeakRef<object>[] => {
     const pods = podsOf('abcd')
-    const slices = [sliceOf('one')]
+    const slice = sliceOf('one')
     const asked = { service, nodesVersion: 1, addressType: 'IPv4', nodeOf } as const
-    const first = memory.recall({ ...asked, ...{ slices }, pods })
+    const first = memory.recall({ ...asked, pods })
+    for (const key of first.desired.groups.keys()) settledIn(first, key).settle(slice, ['a'])
     assert.equal(memory.recall({ ...asked, pods: [podOf('a'), ...pods.slice(1)] }), first)
-    return [pods[0], slices[0]].map((one) => new WeakRef(one as object))
+    return [pods[0], slice].map((one) => new WeakRef(one as object))
   }
   const gone = plan()
   await new Promise((resolve) => setImmediate(resolve))

@@ -34,10 +34,10 @@ async function started() {
     ])
     return done
   }
-  return { embedded, tracker, written, goneKeys, execute }
+  return { embedded, tracker, written, goneKeys, writer, execute }
 }
 
-test('creations run first, deletions last, and the tracker records the update and the deletion', async () => {
+test('creations run first, deletions last, and the tracker records all of them, with the update', async () => {
   const { embedded, tracker, written, goneKeys, execute } = await started()
   const old = await embedded.api.create(endpointSlices, sliceOf('old'))
   const gone = await embedded.api.create(endpointSlices, sliceOf('gone'))
@@ -51,6 +51,9 @@ test('creations run first, deletions last, and the tracker records the update an
   assert.deepEqual(written, [...created.map(() => 'create'), 'update', 'delete'])
   assert.equal(tracker.generation(old), 2)
   assert.equal(tracker.generation(gone), -1)
+  const { items } = await embedded.api.list(endpointSlices, { namespace: 'default' })
+  const generations = items.map((slice) => `${slice.metadata?.name} ${tracker.generation(slice)}`)
+  assert.deepEqual(generations, [...created.map(({ metadata }) => `${metadata?.name} 1`), 'old 2'])
   assert.deepEqual(goneKeys, [])
 })
 
@@ -170,4 +173,13 @@ test('a failed deletion of an unwanted slice is a SliceWriteError; once aborted,
   await assert.rejects(failing, (error) => error instanceof SliceWriteError && error.cause === cause)
   end.abort()
   await assert.rejects(writer.deleteUnwanted(service, sliceOf('web-6'), end.signal), cause)
+})
+
+test('the deletion of an unwanted slice is counted, and the tracker expects it', async () => {
+  const { embedded, tracker, written, writer } = await started()
+  const unwanted = await embedded.api.create(endpointSlices, sliceOf('web-6'))
+  await writer.deleteUnwanted(service, unwanted, new AbortController().signal)
+  assert.deepEqual((await embedded.api.list(endpointSlices, { namespace: 'default' })).items, [])
+  assert.deepEqual(written, ['delete'])
+  assert.equal(tracker.generation(unwanted), -1)
 })

@@ -184,21 +184,21 @@ test('a store limited to a few revisions compacts older ones by itself, and pres
   await assert.rejects(etcd.list('/', { revision: store.revision - 21n, signal }), { code: 'Compacted' })
 })
 
-test('past revisions can be listed until they are compacted', async () => {
+test('past revisions can be listed with their values until they are compacted', async () => {
   const { store, etcd } = setUp()
-  const first = await etcd.create('/a', bytes('1'), { signal })
-  await etcd.delete('/a', first ?? 0n, signal)
+  const listed = async (revision: bigint | undefined): Promise<readonly string[]> => {
+    const { items } = await etcd.list('/', { revision, signal })
+    return items.map(({ key, value }) => `${key} ${Buffer.from(value)}`)
+  }
+  const first = (await etcd.create('/a', bytes('1'), { signal })) ?? 0n
+  const changed = (await etcd.update('/a', bytes('2'), first, { signal })) ?? 0n
+  await etcd.delete('/a', changed, signal)
+  const deleted = store.revision
   const second = await etcd.create('/b', bytes('1'), { signal })
-  assert.deepEqual(
-    (await etcd.list('/', { revision: first, signal })).items.map(({ key }) => key),
-    ['/a'],
-  )
+  assert.deepEqual([await listed(first), await listed(changed), await listed(deleted)], [['/a 1'], ['/a 2'], []])
   store.compact()
-  await assert.rejects(etcd.list('/', { revision: first, signal }), { code: 'Compacted' })
-  assert.deepEqual(
-    (await etcd.list('/', { revision: second, signal })).items.map(({ key }) => key),
-    ['/b'],
-  )
+  for (const revision of [first, changed, deleted]) await assert.rejects(listed(revision), { code: 'Compacted' })
+  assert.deepEqual(await listed(second), ['/b 1'])
 })
 
 test('no answer and no watch event is delivered before the turn of the caller has ended', async () => {

@@ -286,7 +286,7 @@ for (const code of ['Unreachable', 'TooManyRequests', 'Unauthorized', 'NoCredent
 
 for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) {
   test(`an event refused with ${code} is dropped, and does not block the next one`, async (t) => {
-    const { api, time, logger, recorder, refuse, stop } = start(t)
+    const { api, time, logger, recorder, written, refuse, stop } = start(t)
     refuse(code)
     recorder.record(happened)
     await time.advance(minute)
@@ -299,6 +299,11 @@ for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) 
     recorder.record({ ...happened, note: 'next' })
     await time.advance(0)
     assert.equal(recorder.queued, 0)
+    assert.deepEqual(
+      written().map(({ call, event }) => `${call} ${event.note}`),
+      ['create it broke', 'create next'],
+    )
+    assert.equal(logger.lines.length, 1, 'only the first one was dropped')
     await stop()
   })
 }

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { getEventListeners } from 'node:events'
 import type { ServerResponse } from 'node:http'
 import { type TestContext, test } from 'node:test'
+import { setImmediate as turn } from 'node:timers/promises'
 import fc from 'fast-check'
 import { isKubeError } from '../../src/kube/errors.ts'
 import { ByteBuffer, JsonLines, parseJson } from '../../src/kube/http-streams.ts'
@@ -11,6 +12,7 @@ import { type LoopbackServer, startServer } from './loopback-server.ts'
 
 interface Watch {
   readonly server: LoopbackServer
+  readonly transport: HttpTransport
   readonly response: ServerResponse
   readonly stream: AsyncIterator<unknown>
   readonly controller: AbortController
@@ -31,7 +33,7 @@ async function startWatch(t: TestContext, timeoutMs = 60_000): Promise<Watch> {
     controller.signal,
   )
   assert.ok('stream' in answer && response !== undefined)
-  return { server, response, stream: answer.stream[Symbol.asyncIterator](), controller }
+  return { server, transport, response, stream: answer.stream[Symbol.asyncIterator](), controller }
 }
 
 async function expectClosed({ server, controller }: Watch): Promise<void> {
@@ -52,7 +54,7 @@ test('events arrive as they are sent, however long the watch was silent before',
   assert.deepEqual(await stream.next(), { done: false, value: { type: 'MODIFIED' } })
 })
 
-test('the stream ends when the server ends it, and the connection stays open', async (t) => {
+test('the stream ends when the server ends it, and the next request uses the same connection', async (t) => {
   const watch = await startWatch(t)
   watch.response.end('{"a":1}\n')
   assert.deepEqual(await watch.stream.next(), { done: false, value: { a: 1 } })
@@ -60,6 +62,12 @@ test('the stream ends when the server ends it, and the connection stays open', a
   assert.deepEqual(await watch.stream.next(), { done: true, value: undefined })
   assert.equal(getEventListeners(watch.controller.signal, 'abort').length, 0)
   assert.equal(watch.server.open(), 1)
+  // undici uses a connection again one turn of the event loop after an answer.
+  await turn()
+  const next = { method: 'GET', path: '/next', query: [], headers: {}, stream: true } as const
+  const answer = await watch.transport.send(next, watch.controller.signal)
+  assert.equal(answer.status, 200)
+  assert.deepEqual([watch.server.asked, watch.server.connections()], [['GET /', 'GET /next'], 1])
 })
 
 for (const [name, code, act] of [

@@ -250,17 +250,25 @@ current-context: prod`
   }
 })
 
-test('after a change of the authority in the kubeconfig the previous authority is no longer trusted', async (t) => {
+/** A certificate authority of a kubeconfig with these certificates. */
+const authorityOf = (...names: readonly string[]): string =>
+  `certificate-authority-data: ${base64(names.map(certificate).join(''))}`
+
+test('after a change of the authority in the kubeconfig only the new authority is trusted', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
   await ask(transport)
-  await writeFile(
-    kubeconfig,
-    kubeconfigOf(server.url.origin, 'token: one', `certificate-authority-data: ${base64(certificate('other-ca.crt'))}`),
-  )
+  const write = (authority: string): Promise<void> =>
+    writeFile(kubeconfig, kubeconfigOf(server.url.origin, 'token: one', authority))
+  await write(authorityOf('other-ca.crt'))
   await clock.advance(1_000)
   await ask(transport)
   await clock.advance(1_000)
   await assert.rejects(ask(transport), /certificate/)
+  await write(authorityOf('other-ca.crt', 'ca.crt'))
+  await clock.advance(1_000)
+  await assert.rejects(ask(transport), /certificate/)
+  await clock.advance(1_000)
+  assert.equal(await bodyFrom(transport), 'Bearer one|')
 })
 
 test('while a new authority does not verify the server, only anonymous probes are sent', async (t) => {
@@ -446,19 +454,24 @@ test('while there are no credentials and the authority file hangs, probes do not
   }
 })
 
-test('a context without a user no longer trusts the previous authority after a change of the authority', async (t) => {
+test('a context without a user trusts only the new authority after a change of the authority', async (t) => {
   const { transport, clock, server, kubeconfig } = await setUp(t, echo, () => 'token: one')
   const withoutUser = (ca?: string): string => kubeconfigOf(server.url.origin, '', ca).replace(', user: u }', ' }')
   await writeFile(kubeconfig, withoutUser())
   await ask(transport)
   await clock.advance(1_000)
   assert.equal(await bodyFrom(transport), '|')
-  await writeFile(kubeconfig, withoutUser(`certificate-authority-data: ${base64(certificate('other-ca.crt'))}`))
-  for (let reading = 0; reading < 2; reading++) {
-    await clock.advance(1_000)
-    await ask(transport).catch(() => {})
+  const change = async (authority: string): Promise<void> => {
+    await writeFile(kubeconfig, withoutUser(authority))
+    for (let reading = 0; reading < 2; reading++) {
+      await clock.advance(1_000)
+      await ask(transport).catch(() => {})
+    }
   }
+  await change(authorityOf('other-ca.crt'))
   await assert.rejects(ask(transport), /certificate/)
+  await change(authorityOf('other-ca.crt', 'ca.crt'))
+  assert.equal(await bodyFrom(transport), '|')
 })
 
 /**

@@ -288,6 +288,27 @@ test('if credentials are awaited, the files of a user may be missing; other mist
   await assert.rejects(awaited('tokenFile: missing', `${server}, certificate-authority: missing.crt`), /no such file$/)
 })
 
+test('if credentials are awaited, the files of a user may be empty or half written', async (t) => {
+  const directory = await tempDir(t)
+  const file = (name: string, text: string): Promise<void> => writeFile(join(directory, name), text)
+  const half = (name: string): string => certificate(name).slice(0, certificate(name).length / 2)
+  const pair = `client-certificate: ${directory}/crt, client-key: ${directory}/key`
+  for (const [crt, clientKey] of [
+    ['', ''],
+    [half('client-1.crt'), ''],
+    [certificate('client-1.crt'), half('client-1.key')],
+    [certificate('client-1.crt'), certificate('client-2.key')],
+  ] as const) {
+    await file('crt', crt)
+    await file('key', clientKey)
+    await assert.rejects(load(t, configOf(server, pair)), KubeConfigError)
+    await load(t, configOf(server, pair), { awaitsCredentials: true })
+  }
+  await file('token', '')
+  await assert.rejects(load(t, configOf(server, `tokenFile: ${directory}/token`)), KubeConfigError)
+  await load(t, configOf(server, `tokenFile: ${directory}/token`), { awaitsCredentials: true })
+})
+
 test('the error for a file that cannot be read names the file and the reason', async (t) => {
   const directory = await tempDir(t)
   const missing = join(directory, 'missing')

@@ -45,6 +45,8 @@ class Election {
 
   async request(candidate: Candidate, asked: Asked): Promise<unknown> {
     const { signal } = asked
+    const sentMs = this.time.nowMs
+    candidate.requests++
     await sleep(this.#clock, randomInteger(this.#random, 30), signal)
     const { link } = candidate
     if (link === 'cut') throw new KubeError('Unreachable', 'no connection')
@@ -60,6 +62,8 @@ class Election {
     await sleep(candidate.clock, randomInteger(this.#random, 30), signal)
     if (link === 'replies lost') throw new KubeError('Unreachable', 'the connection broke')
     if ('error' in outcome) throw outcome.error
+    if (asked.call !== 'get') candidate.renewedAtMs = sentMs
+    candidate.sees(outcome.lease)
     return outcome.lease
   }
 
@@ -91,6 +95,13 @@ class Candidate {
   link: Link = 'up'
   /** Set while `lead` runs, until its signal is aborted. */
   working = false
+  requests = 0
+  /** When it sent its last write that it knows to have succeeded. */
+  renewedAtMs = 0
+  /** When it first received the Lease in its last known state. */
+  sawAtMs = 0
+  #version: string | undefined
+  readonly #time: VirtualClock
   readonly #controller = new AbortController()
   readonly run: Promise<void>
 
@@ -105,6 +116,7 @@ class Candidate {
     const logger = memoryLogger()
     this.lines = logger.lines
     this.identity = identity
+    this.#time = election.time
     this.clock = election.time.view()
     this.elector = new LeaderElector({
       api,
@@ -127,6 +139,12 @@ class Candidate {
           this.working = false
         }),
     )
+  }
+
+  sees(lease: Lease | undefined): void {
+    const { resourceVersion } = lease?.metadata ?? {}
+    if (resourceVersion !== this.#version) this.sawAtMs = this.#time.nowMs
+    this.#version = resourceVersion
   }
 
   async stop(): Promise<void> {
@@ -221,19 +239,20 @@ test('candidates wait for a leader with a longer Lease as long as its Lease spec
 })
 
 for (const link of ['cut', 'hangs'] as const) {
-  test(`a leader whose connection ${link === 'cut' ? 'is cut' : 'hangs'} stops within the renew deadline, before another begins`, async () => {
+  test(`a leader whose connection ${link === 'cut' ? 'is cut' : 'hangs'} stops after the renew deadline, and another begins after the lease duration`, async () => {
     const election = new Election()
     const a = election.add('a')
     await election.time.advance(100)
-    const b = election.add('b')
+    const b = election.add('b', { retryPeriodMs: 100 })
     await election.time.advance(10_000)
     a.link = link
-    const cutAtMs = election.time.nowMs
     assert.ok(await election.time.runUntil(() => !a.working, 60_000))
-    const stoppedMs = election.time.nowMs - cutAtMs
-    assert.ok(stoppedMs > 7_900 && stoppedMs <= 10_000, `stopped after ${stoppedMs} ms`)
+    assert.equal(election.time.nowMs - a.renewedAtMs, 10_000)
+    const { sawAtMs } = b
     assert.ok(await election.time.runUntil(() => b.working, 60_000))
-    assert.ok(election.time.nowMs - cutAtMs - stoppedMs > 4_000)
+    // b reads the Lease every 100 to 220 ms, and two answers take up to 120 ms.
+    const beganAfterMs = b.renewedAtMs - sawAtMs
+    assert.ok(beganAfterMs >= 15_000 && beganAfterMs < 15_340, `${beganAfterMs} ms`)
     a.link = 'up'
     await election.time.advance(60_000)
     assert.deepEqual(election.leaders(), ['b'])
@@ -320,8 +339,11 @@ test('a leader that finds another holder in the Lease stops at its next renewal'
   await election.time.advance(3_000)
   const metadata = { ...election.lease?.metadata, resourceVersion: 'other' }
   election.lease = { ...election.lease, metadata, spec: { ...election.lease?.spec, holderIdentity: 'kubectl' } }
-  await election.time.advance(2_200)
-  assert.equal(a.working, false)
+  const { requests } = a
+  assert.ok(await election.time.runUntil(() => a.requests > requests, 2_000))
+  assert.equal(a.working, true)
+  // The renewal and the read of the Lease take at most 60 ms each.
+  assert.ok(await election.time.runUntil(() => !a.working, 120))
   await stopIn(election, a)
 })
 

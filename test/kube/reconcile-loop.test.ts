@@ -74,28 +74,38 @@ test('no wait after a refusal exceeds longestWaitMs, however long the refusals l
   await end()
 })
 
-test('intervals can be spread by up to a tenth of their length', async () => {
+test('intervals can be spread by up to a tenth, so that two loops do not reconcile together', async () => {
   const time = new VirtualClock()
   const clock = time.view()
-  const looks: number[] = []
-  const loop = new ReconcileLoop({
-    clock,
-    random: seededRandom(1, 'spread'),
-    availability: new Availability({ clock, logger: silentLogger }),
-    source: 'test',
-    intervalMs: 10_000,
-    spread: 0.1,
-    reconcile: async () => void looks.push(time.nowMs),
-  })
   const stop = new AbortController()
-  const ended = assert.rejects(loop.run(stop.signal), /the end/)
+  const loops = ['one', 'two'].map((name) => {
+    const timesMs: number[] = []
+    const loop = new ReconcileLoop({
+      clock,
+      random: seededRandom(1, name),
+      availability: new Availability({ clock, logger: silentLogger }),
+      source: name,
+      intervalMs: 10_000,
+      spread: 0.1,
+      reconcile: async () => void timesMs.push(time.nowMs),
+    })
+    return { timesMs, ended: assert.rejects(loop.run(stop.signal), /the end/) }
+  })
   await time.advance(200_000)
-  const gaps = looks.slice(1).map((ms, index) => ms - (looks[index] ?? 0))
-  assert.ok(gaps.length >= 17)
-  for (const gap of gaps) assert.ok(gap >= 9_000 && gap <= 11_000, `${gap} ms`)
-  assert.ok(Math.max(...gaps) - Math.min(...gaps) > 500)
+  for (const { timesMs } of loops) {
+    const gaps = timesMs.slice(1).map((ms, index) => ms - (timesMs[index] ?? 0))
+    assert.ok(gaps.length >= 17)
+    for (const gap of gaps) assert.ok(gap >= 9_000 && gap <= 11_000, `${gap} ms`)
+    assert.ok(Math.max(...gaps) - Math.min(...gaps) > 500)
+  }
+  const [one, two] = loops.map(({ timesMs }) => timesMs)
+  assert.deepEqual(
+    one?.filter((ms) => two?.includes(ms)),
+    [0],
+    'both begin at once',
+  )
   stop.abort(new Error('the end'))
-  await ended
+  await Promise.all(loops.map(({ ended }) => ended))
 })
 
 test('a failed reconciliation is retried with its reasons until it succeeds; only then is the loop settled', async () => {

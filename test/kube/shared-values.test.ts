@@ -21,6 +21,17 @@ test('SharedValues forgets an earlier value when its limit is exceeded', () => {
   )
 })
 
+test('SharedValues stores at most as many values as its limit', () => {
+  for (let count = 1; count <= 7; count++) {
+    const values = new SharedValues<number>(3)
+    for (let key = 1; key <= count; key++) values.get(String(key), () => key)
+    // The newest first, because a new value may replace all others.
+    let stored = 0
+    for (let key = count; key > 0; key--) if (values.get(String(key), () => 0) !== 0) stored++
+    assert.ok(stored >= 1 && stored <= 3, `${stored} of ${count}`)
+  }
+})
+
 test('labels are shared when all keys and values are equal', () => {
   const labels = sharedLabels({ a: '1', b: '2' })
   assert.equal(sharedLabels({ a: '1', b: '2' }), labels)

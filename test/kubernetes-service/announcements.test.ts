@@ -12,6 +12,7 @@ import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { type LogFields, type Logger, memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { passedOn } from '../kube/passed-on.ts'
 import { OtherWritersWorld, type RunningMaster } from './other-writers-world.ts'
 
 const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }
@@ -123,20 +124,19 @@ test('the audit trail has one line per write: user, verb, object, and addresses 
   await world.time.advance(1_000)
 
   const lines = audited(first, 'endpoints')
-  const told = ({ objectRef, reasons, ...fields }: LogFields) => fields
   const common = { controller: 'kubernetes-service', audit: true, outcome: 'written' }
-  const who = { user: { host: 'host-1', ...user }, error: undefined }
+  const who = { user: { host: 'host-1', ...user } }
   const ports = [1, 6443].map((port) => [{ name: 'https', port, protocol: 'TCP' }])
   assert.deepEqual(
-    lines.map(({ fields: { error, ...fields } }) => ({ ...told(fields), error })),
+    lines.map(({ fields: { objectRef, ...fields } }) => fields),
     [
       {
         ...{ ...common, ...who, verb: 'create', before: [], after: ['192.0.2.1'], writer: undefined },
-        ...{ portsBefore: [], portsAfter: ports[1], added: [master(1)], removed: [] },
+        ...{ portsBefore: [], portsAfter: ports[1], added: [master(1)], removed: [], reasons: ['missing'] },
       },
       {
         ...{ ...common, ...who, verb: 'update', before: ['198.51.100.1'], after: ['192.0.2.1'], writer: 'vandal' },
-        ...{ portsBefore: ports[0], portsAfter: ports[1], added: [master(1)] },
+        ...{ portsBefore: ports[0], portsAfter: ports[1], added: [master(1)], reasons: ['ports', 'addresses'] },
         removed: [{ address: '198.51.100.1', host: undefined, reason: 'no-lease' }],
       },
     ],
@@ -172,7 +172,10 @@ test('a write whose answer is lost is audited once, with the outcome unknown, an
   const outcomes = (since: number) =>
     audited(first, 'endpoints')
       .slice(since)
-      .map(({ fields: { outcome, before, after } }) => [outcome, before, after])
+      .map(({ fields: { outcome, before, after, error } }) => {
+        assert.equal(error !== undefined, outcome === 'unknown', 'an unknown outcome, and no other, has an error')
+        return [outcome, before, after]
+      })
   const own = ['192.0.2.1']
 
   faults.add({ fault: { type: 'drop', lost: 'answer' }, pathPrefix: path, methods, times: 1 })
@@ -236,12 +239,29 @@ test('a master that the withdraw command removes is reported as withdrawn', asyn
   assert.equal(ports.logger.lines.filter(({ fields }) => fields.verb === 'withdraw').length, 1, 'nothing was written')
 })
 
-test('a master that withdraws itself when it stops is reported as leaving', async (t) => {
+test('a master that withdraws itself when it stops is reported as leaving, though its lease is deleted before the list changes', async (t) => {
   const world = new OtherWritersWorld(t)
-  const only = world.start(1, { onShutdown: 'always' })
+  const api = world.connect('apiserver-bootstrap')
+  const writes: string[] = []
+  const noting = passedOn(api, {
+    update: (resource, object, more) => {
+      writes.push(`update ${resource.plural}`)
+      return api.update(resource, object, more)
+    },
+    delete: (resource, ref, more) => {
+      writes.push(`delete ${resource.plural}`)
+      return api.delete(resource, ref, more)
+    },
+  })
+  const only = world.start(1, { onShutdown: 'always' }, { api: noting })
   await world.time.advance(3_000)
+  writes.length = 0
   only.stop()
   await world.time.advance(1_000)
+  assert.deepEqual(
+    writes.filter((write) => /leases|endpoints$/.test(write)),
+    ['delete leases', 'update endpoints'],
+  )
   assert.deepEqual(await notes(world, 'MasterRemoved'), ['192.0.2.1 (host-1) is no longer listed: it is leaving'])
 })
 
@@ -286,6 +306,27 @@ test('a foreign change of Service, Endpoints or EndpointSlice is reported by an 
     ({ regarding }) => regarding?.kind === 'Service',
   )
   assert.equal(service?.regarding?.uid, (await vandal.get(services, KUBERNETES_SERVICE)).metadata?.uid)
+})
+
+test('a Service and Endpoints that a master finds out of sync at its start are reported by events, without a writer', async (t) => {
+  const world = new OtherWritersWorld(t)
+  const { time } = world
+  const earlier = world.start(1, { onShutdown: 'keep' })
+  await time.advance(3_000)
+  earlier.stop()
+  await time.advance(1_000)
+  const vandal = world.connect('vandal')
+  const ports = [{ name: 'x', port: 8443, targetPort: 1 }]
+  await vandal.patch(services, KUBERNETES_SERVICE, { type: 'merge', body: { spec: { ports } } })
+  await vandal.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { metadata: { labels: null } } })
+  await time.advance(1_000)
+  assert.deepEqual(await notes(world, 'KubernetesServiceReset'), [], 'no master runs')
+  world.start(1)
+  await time.advance(3_000)
+  assert.deepEqual(await notes(world, 'KubernetesServiceReset'), [
+    'Endpoints default/kubernetes was found out of sync (skip-mirror-label) and corrected',
+    'Service default/kubernetes was found out of sync (ports) and corrected',
+  ])
 })
 
 test('a dry run records no event and no audit entry', async (t) => {

@@ -145,12 +145,15 @@ test('if only the families differ, the controller reads the members before it ch
 test('if the members cannot be read before a change of families, the families stay as found', async (t) => {
   const { world, time, members, controller, asked, availability } = await started(t)
   members.dual = true
+  members.reads = 0
   members.read = () => Promise.reject(away)
   controller.request()
   await time.advance(100)
   assert.deepEqual(await familiesOf(world), single)
   assert.ok(!asked().includes('update services'))
   assert.equal(availability.available, true)
+  await time.advance(INTERVAL_MS - 1_200)
+  assert.deepEqual([asked(), members.reads], [[], 1], 'nothing is retried before the interval')
   await world.setPort(8443)
   members.read = async () => {}
   await time.advance(INTERVAL_MS)

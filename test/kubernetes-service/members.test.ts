@@ -46,15 +46,17 @@ test('when no master is ready, all live masters are listed except withdrawn ones
   assert.deepEqual(listedAddresses(leases), ['192.0.2.1', '192.0.2.2'])
 })
 
-test('a failing master is listed, but does not count as another ready master', () => {
+test('a failing master is listed until it is unready, but does not count as another ready master', () => {
+  assert.deepEqual(listedAddresses([lease('192.0.2.1', 'unready'), lease('192.0.2.2')]), ['192.0.2.2'])
   assert.deepEqual(listedAddresses([lease('192.0.2.1', 'failing'), lease('192.0.2.2')]), ['192.0.2.1', '192.0.2.2'])
   const noneReady = [lease('192.0.2.1', 'failing'), lease('192.0.2.2', 'unready')]
   assert.deepEqual(listedAddresses(noneReady), ['192.0.2.1', '192.0.2.2'])
   assert.equal(othersReady([lease('192.0.2.2', 'failing')], holder('192.0.2.1')).length > 0, false)
 })
 
-test('a leaving master is listed', () => {
+test('a leaving master is listed until it is withdrawn', () => {
   assert.deepEqual(listedAddresses([lease('192.0.2.1', 'leaving'), lease('192.0.2.2')]), ['192.0.2.1', '192.0.2.2'])
+  assert.deepEqual(listedAddresses([lease('192.0.2.1', 'withdrawn'), lease('192.0.2.2')]), ['192.0.2.2'])
 })
 
 test('a lease that was only found, or has a suspected expiry, preserves a listed address and adds none', () => {

@@ -206,8 +206,13 @@ test('firstAnswer resolves at any answer, untilFirstReady only at readiness; it 
     const first = monitor.untilFirstReady(stop.signal).then(note('ready'))
     const given = new AbortController()
     const givenUp = monitor.untilFirstReady(given.signal).catch(note('given up'))
+    const early = new AbortController()
+    monitor.firstAnswer(early.signal).catch(note('given up early'))
     await time.advance(1_000)
     assert.deepEqual(reached, [])
+    early.abort()
+    await time.advance(0)
+    assert.deepEqual(reached.splice(0), ['given up early'])
     server.answer = unready
     await time.advance(1_000)
     assert.deepEqual(reached, ['answer'])

@@ -80,10 +80,15 @@ test('while the fleet wants different ports, an ExternalName Service stays one, 
   assert.deepEqual(action.type === 'update' && action.object.spec, spec)
 })
 
-test('while the fleet wants different ports, the ports stay as found, and a missing Service is created', () => {
-  assert.deepEqual(planService(damaged({ ports: [{ name: 'https', port: 443, targetPort: 7443 }] }), settings, false), {
-    type: 'none',
-  })
+test('while the fleet wants different ports, type and ports stay as found, and a missing Service is created', () => {
+  const port = { name: 'https', port: 443, targetPort: 7443 }
+  for (const spec of [
+    { ports: [port] },
+    { type: 'NodePort', ports: [{ ...port, nodePort: 30_443 }] },
+    { type: 'LoadBalancer' },
+  ]) {
+    assert.deepEqual(planService(damaged(spec), settings, false), { type: 'none' })
+  }
   assert.equal(planService(undefined, settings, false).type, 'create')
 })
 

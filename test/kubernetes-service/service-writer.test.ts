@@ -140,6 +140,20 @@ test('after a failed creation the Service is read once, and created again only i
   assert.deepEqual(calls(), ['create'], 'the read has succeeded since')
 })
 
+test('a creation that comes after that of another client succeeds, is not reported, and changes nothing', async () => {
+  const { guarded, server, calls, written } = open()
+  const theirs = stored()
+  server.refuse = () => {
+    server.live = theirs
+    return new KubeError('AlreadyExists', 'already exists', { httpStatus: 409 })
+  }
+  await guarded.reconcile(undefined, single, signal)
+  assert.deepEqual(calls(), ['create'])
+  assert.deepEqual([server.live, written], [theirs, []])
+  await guarded.reconcile(theirs, single, signal)
+  assert.deepEqual(calls(), ['get'], 'it is right')
+})
+
 test('after a failed update or a failed read the next creation is sent without a read', async () => {
   const { writer, calls, server, api } = open()
   server.live = stored({ ports: [] })

@@ -31,13 +31,17 @@ test('a formatted address parses to the same address', () => {
   )
 })
 
-test('an IPv6 address in long upper-case form is formatted as the URL standard requires', () => {
+test('an IPv6 address in any long form is formatted as the URL standard requires', () => {
   fc.assert(
     fc.property(ipv6Value, (value) => {
       const groups = Array.from({ length: 8 }, (_, i) => Number((value >> BigInt(112 - 16 * i)) & 0xffffn))
       const long = groups.map((group) => group.toString(16).toUpperCase().padStart(4, '0')).join(':')
       const { text } = parseAddress(long)
       assert.equal(`[${text}]`, new URL(`http://[${long}]`).hostname)
+      const unpadded = groups.map((group) => group.toString(16))
+      const dotted = groups.slice(6).flatMap((group) => [group >> 8, group & 255])
+      for (const form of [unpadded.join(':'), `${unpadded.slice(0, 6).join(':')}:${dotted.join('.')}`])
+        assert.equal(parseAddress(form).text, text, form)
     }),
     { numRuns: 5_000 },
   )

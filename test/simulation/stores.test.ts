@@ -239,7 +239,7 @@ for (const etcd of ['etcd', 'kine'] as const) {
     assert.deepEqual(since(fleet, lostMs), [])
   })
 
-  test(`a master whose server hangs while ${etcd} is unreachable is not listed afterwards`, async (t) => {
+  test(`a master whose server hangs while ${etcd} is unreachable gets no other lease, and is not listed afterwards`, async (t) => {
     const fleet = await startedFleet(t, { masters: 2, etcd, master: { readinessGate: 'startup' } })
     const { server, etcd: route } = master(fleet, 'master-2')
     assert.ok(route)
@@ -248,9 +248,15 @@ for (const etcd of ['etcd', 'kine'] as const) {
     await fleet.advance(2_000)
     server.silent = true
     await fleet.advance(10_000)
+    const leased: (readonly string[])[] = []
+    fleet.observe({ listed() {}, requested() {}, objects() {}, leases: (addresses) => leased.push(addresses) })
+    await fleet.advance(100)
+    assert.deepEqual(leased, [['192.0.2.1']])
     route.heal()
     await fleet.advance(1_000)
     assert.deepEqual(fleet.listed('slice'), ['192.0.2.1'])
+    await fleet.advance(20_000)
+    assert.deepEqual([leased, fleet.listed('slice')], [[['192.0.2.1']], ['192.0.2.1']])
   })
 
   test(`a master that reaches ${etcd} only after its server has died is not listed until the server returns`, async (t) => {

@@ -138,6 +138,23 @@ test('Table columns and selectable fields follow the CustomResourceDefinition', 
   assert.equal(await selected('spec.color!=red'), 1)
 })
 
+test('discovery lists a custom resource with the names of its CustomResourceDefinition', async () => {
+  const embedded = await Embedded.started()
+  const names = { plural: 'widgets', kind: 'Widget', shortNames: ['wd', 'wdg'], categories: ['all'] }
+  await embedded.send('POST', definitions, definition([version()], { names }))
+  const { body } = await embedded.send('GET', '/apis/example.com/v1')
+  const [{ verbs, storageVersionHash, ...listed }, ...more] = body.resources
+  assert.ok(verbs.includes('watch') && more.length === 0)
+  assert.deepEqual(listed, {
+    name: 'widgets',
+    singularName: 'widget',
+    namespaced: true,
+    kind: 'Widget',
+    shortNames: ['wd', 'wdg'],
+    categories: ['all'],
+  })
+})
+
 test('with a status subresource only it can write the status; without one its path returns 404', async () => {
   const embedded = await defined(version({ more: { subresources: { status: {} } } }))
   const { body: created } = await embedded.send('POST', widgets, {
@@ -510,6 +527,14 @@ test('unknown metadata fields of a custom resource are dropped, or refused if St
   const { status, body } = await strict.send('POST', `${widgets}?fieldValidation=Strict`, thing)
   assert.equal(status, 400)
   assert.match(body.message, /strict decoding error: unknown field "metadata\.label"$/)
+})
+
+test('x-kubernetes-preserve-unknown-fields preserves unknown fields, but not those of the metadata', async () => {
+  const openAPIV3Schema = { type: 'object', 'x-kubernetes-preserve-unknown-fields': true }
+  const embedded = await defined({ ...version(), schema: { openAPIV3Schema } })
+  const thing = { ...typed, metadata: { name: 'one', label: { a: '1' } }, own: { label: [1] } }
+  const { body } = await embedded.send('POST', widgets, thing)
+  assert.deepEqual([body.metadata.name, body.metadata.label, body.own], ['one', undefined, { label: [1] }])
 })
 
 test('a finalizer of a custom resource needs no domain', async () => {

@@ -38,6 +38,32 @@ test('a watch of core Events receives all changes, including a deletion through 
   }
 })
 
+for (const [watched, written, apiVersion, words] of [
+  [grouped, core, 'events.k8s.io/v1', 'note'],
+  [core, grouped, 'v1', 'message'],
+] as const) {
+  test(`a watch of Events in ${apiVersion} receives what is written through the other group`, async () => {
+    const embedded = await Embedded.started()
+    const events = await embedded.watch('', undefined, watched)
+    const { message, involvedObject: regarding, ...common } = event
+    const rest = { note: message, regarding, action: 'Start', eventTime: '2026-01-01T00:00:00.000000Z' }
+    const controller = { reportingController: 'example.com/web', reportingInstance: 'web-1' }
+    const body = written === core ? event : { ...common, ...rest, ...controller }
+    assert.equal((await embedded.send('POST', written, body)).status, 201)
+    const metadata = { labels: { a: '1' } }
+    await embedded.send('PATCH', `${written}/web.1`, { metadata }, 'application/merge-patch+json')
+    await embedded.send('DELETE', `${written}/web.1`)
+    for (const expected of [
+      ['ADDED', apiVersion, 'it runs', undefined],
+      ['MODIFIED', apiVersion, 'it runs', '1'],
+      ['DELETED', apiVersion, 'it runs', '1'],
+    ]) {
+      const { type, object } = (await events.next()).value
+      assert.deepEqual([type, object.apiVersion, object[words], object.metadata.labels?.a], expected)
+    }
+  })
+}
+
 test('a patch that does not change an Event writes nothing', async () => {
   const embedded = await Embedded.started()
   const { body: created } = await embedded.send('POST', core, event)

@@ -188,10 +188,10 @@ test('invalid clusterIPs cause a single error in spec.clusterIPs', async () => {
     service('a', { ...spec, ipFamilyPolicy: 'RequireDualStack' }),
   )
   assert.equal(status, 422)
-  const wrong = body.details.causes.filter(({ field }: { field: string }) => field.startsWith('spec.clusterIPs'))
+  const causes = body.details.causes as readonly { readonly field: string; readonly message: string }[]
   assert.deepEqual(
-    wrong.map(({ message }: { message: string }) => message.replace(/^Invalid value: .*: /, '')),
-    ["'None' must be the first and only value"],
+    causes.map(({ field, message }) => `${field}: ${message.replace(/^Invalid value: .*: /, '')}`),
+    ["spec.clusterIPs: 'None' must be the first and only value"],
   )
 })
 

@@ -96,11 +96,13 @@ test('the found state is a List with kind and apiVersion in each item, although 
   )
 })
 
-test('restore accepts NotFound for a delete, and rejects if a delete is refused', async () => {
+test('restore accepts NotFound for a delete, restores the rest, and rejects if a delete is refused', async () => {
   const api = openApi()
   await api.create(namespaces, { metadata: { name: 'default' } })
   await api.create(services, service)
+  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
   const found = await FoundState.read(api, signal)
+  await api.delete(endpointSlices, KUBERNETES_SERVICE)
   const failing = (error: KubeError): KubeApi => ({
     ...boundTo(api),
     delete: () => Promise.reject(error),
@@ -118,6 +120,8 @@ test('restore accepts NotFound for a delete, and rejects if a delete is refused'
     endpoints: [],
   } as never)
   await found.restore(failing(new KubeError('NotFound', 'it is gone')), signal)
+  const { endpoints: restored } = await api.get(endpointSlices, KUBERNETES_SERVICE)
+  assert.deepEqual(restored?.[0]?.addresses, ['203.0.113.1'], 'the slice that was deleted is created again')
   await assert.rejects(found.restore(failing(new KubeError('Forbidden', 'no')), signal), { code: 'Forbidden' })
 })
 

@@ -3,9 +3,11 @@ import { existsSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFil
 import { join } from 'node:path'
 import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../../src/apiserver/api-server.ts'
+import { writeStaticList } from '../../../src/drill/listings.ts'
 import type { Cluster, LiveOptions } from '../../../src/drill/live/cluster.ts'
 import { childOptions } from '../../../src/drill/live/live-member.ts'
 import { ClusterStage } from '../../../src/drill/live/live-stage.ts'
+import { endpointSlices, endpoints } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { systemClock } from '../../../src/runtime/system-clock.ts'
@@ -66,14 +68,18 @@ test('the output of the processes is stored after the drill; a link of the same 
   assert.ok(!existsSync(around.directory))
 })
 
-test('logs that cannot be stored are reported, and the temporary directory is removed all the same', async (t) => {
+test('logs that cannot be stored are reported; the cluster is restored and the directory removed all the same', async (t) => {
   const directory = join(await tempDir(t), 'logs')
   writeFileSync(directory, '')
   const lines: string[] = []
   const stage = stageOf({ logs: { directory, prefix: 'a' }, log: (line) => lines.push(line) })
   const around = await stage.open(signal)
   writeFileSync(childOptions(around, 'master-1', 1).output, 'x')
+  const { api } = around.cluster
+  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
   await stage.close([])
+  const [lists, slices] = [await api.list(endpoints), await api.list(endpointSlices)]
+  assert.deepEqual([lists.items, slices.items], [[], []], 'the cluster is as the drill found it')
   assert.match(lines.join(), /^the logs of the processes cannot be written: EEXIST/)
   assert.ok(!existsSync(around.directory))
 })

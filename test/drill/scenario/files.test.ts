@@ -87,11 +87,14 @@ test('the schema rejects misspelled keys, wrong types and values out of range th
   }
 })
 
-test('builtInScenarios returns every built-in file, and loadScenario loads another file by its path', async (t) => {
+test('builtInScenarios returns every built-in file; loadScenario loads one by its name, or another file by its path', async (t) => {
   assert.deepEqual(
     (await builtInScenarios()).map(({ name }) => `${name}.yaml`),
     files,
   )
+  for (const file of files) {
+    assert.deepEqual(await loadScenario(file.replace('.yaml', '')), parseScenario(textOf(file), file))
+  }
   const file = join(await tempDir(t), 'mine.yaml')
   await writeFile(file, textOf('crash.yaml').replace('name: crash', 'name: mine'))
   assert.equal((await loadScenario(file)).name, 'mine')

@@ -37,7 +37,7 @@ function setUp() {
   }
   const clock = processClock(time)
   const link = simulatedLink(inner, { server, clock, random: seededRandom(1, 'link') })
-  return { time, clock, datastore, server, link, served, tell }
+  return { time, clock, datastore, server, inner, link, served, tell }
 }
 
 /** The state of a promise, without waiting for it. */
@@ -229,12 +229,16 @@ test('a probe returns what the server reports or what a fault rule sets, and giv
 })
 
 test('servers without a datastore do not answer, and recover one after the other when it returns', async () => {
-  const { time, clock, datastore, server, link } = setUp()
+  const { time, clock, datastore, server, link, inner } = setUp()
   const servers = [server, new SimulatedServer(datastore), new SimulatedServer(datastore)]
+  const other = simulatedLink(inner, { server, clock: processClock(time), random: seededRandom(2, 'link') })
   datastore.state = 'away'
-  const hung = watched(link.send({ ...get, timeoutMs: 60_000 }, never))
+  const patient = { ...get, timeoutMs: 60_000 }
+  const hung = watched(link.send(patient, never))
+  const awake = watched(other.send(patient, never))
   clock.freeze()
   await time.advance(20_000)
+  assert.deepEqual([hung.state, awake.state], ['waiting', 'waiting'])
   assert.deepEqual(
     servers.map(({ answering, storeless }) => [answering, storeless]),
     servers.map(() => [false, true]),
@@ -247,5 +251,8 @@ test('servers without a datastore do not answer, and recover one after the other
   }
   for (const ms of backMs) assert.ok(ms >= 700 && ms <= 14_000, `${ms}`)
   assert.equal(new Set(backMs).size, 3)
-  assert.equal(hung.state, 'waiting', 'by the clock of whoever sent it')
+  assert.deepEqual([hung.state, awake.state], ['waiting', 'answered'], 'by the clock of whoever sent it')
+  clock.thaw()
+  await time.advance(100)
+  assert.equal(hung.state, 'answered')
 })

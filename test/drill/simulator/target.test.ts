@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { type DamageName, damages, type FleetPlan } from '../../../src/drill/scenario/scenario.ts'
+import type { Lease } from '../../../src/kube/resources.ts'
 import { addresses, FleetUnderTest, fleetPlan, masterPlan } from './fleet-under-test.ts'
 
 const stores = ['etcd', 'kine', 'kubernetes', 'memory'] as const
@@ -275,6 +276,22 @@ test('delayMs is the delay of the slowest path, and neither slowness nor clock s
     fleet.listings.filter(({ atMs }) => atMs > fromMs),
     [],
   )
+})
+
+test('after a clock skew a master writes the times of its own clock', async (t) => {
+  const fleet = await started(t, fleetPlan(2, { leaseStore: 'kubernetes' }))
+  const renewed = (master: string): number => {
+    const sent = fleet.requests.findLast(
+      ({ by, request }) => by === master && request.method === 'PUT' && request.path.includes('/leases/'),
+    )
+    return Date.parse((sent?.request.body as Lease | undefined)?.spec?.renewTime ?? '')
+  }
+  await fleet.advance(20_000)
+  const aheadMs = (): number => renewed('master-2') - renewed('master-1')
+  assert.ok(Math.abs(aheadMs()) < 10_000, `${aheadMs()}`)
+  await fleet.perform({ type: 'clock-skew', master: 'master-2', byMs: -3_600_000 })
+  await fleet.advance(20_000)
+  assert.ok(Math.abs(aheadMs() + 3_600_000) < 10_000, `${aheadMs()}`)
 })
 
 test('a list that damage wrote is marked as such and repaired; during a datastore outage damage has no effect', async (t) => {

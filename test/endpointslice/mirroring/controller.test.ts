@@ -231,7 +231,7 @@ test('a slow deletion of a mirrored slice does not delay mirroring', async () =>
   await stop()
 })
 
-test('a failed write is retried after a second, then later; expedite() retries it at once', async () => {
+test('a failed write is retried after one second, then after two more; expedite() retries it at once', async () => {
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
@@ -240,6 +240,10 @@ test('a failed write is retried after a second, then later; expedite() retries i
   await cluster.pass(900)
   assert.deepEqual(cluster.written(), ['POST 500'])
   await cluster.pass(200)
+  assert.deepEqual(cluster.written(), ['POST 500'])
+  await cluster.pass(1_500)
+  assert.deepEqual(cluster.written(), [])
+  await cluster.pass(500)
   assert.deepEqual(cluster.written(), ['POST 500'])
   await cluster.pass(1_500)
   assert.deepEqual(cluster.written(), [])

@@ -51,17 +51,15 @@ test('ready endpoints get hints for their own zone and Node, others stay unchang
   )
 })
 
-test('a change from PreferSameNode to PreferClose removes the hints for Nodes', () => {
-  const here = { addresses: ['192.0.2.1'], conditions: { ready: true }, zone: 'zone-1', nodeName: 'node-1' }
-  const [created] = reconcileTrafficDistribution(
-    'PreferSameNode',
-    [{ addressType: 'IPv4', endpoints: [here] }],
-    [],
-    [],
-  ).create
-  assert.deepEqual(created?.endpoints?.[0]?.hints, { forZones: [{ name: 'zone-1' }], forNodes: [{ name: 'node-1' }] })
-  const unchanged = created === undefined ? [] : [created]
-  assert.deepEqual(reconcileTrafficDistribution('PreferSameNode', [], [], unchanged).update, [])
-  const [updated] = reconcileTrafficDistribution('PreferClose', [], [], unchanged).update
-  assert.deepEqual(updated?.endpoints?.[0]?.hints, { forZones: [{ name: 'zone-1' }] })
-})
+for (const distribution of ['PreferClose', 'PreferSameZone'] as const) {
+  test(`a change from PreferSameNode to ${distribution} removes the hints for Nodes`, () => {
+    const here = { addresses: ['192.0.2.1'], conditions: { ready: true }, zone: 'zone-1', nodeName: 'node-1' }
+    const slice: EndpointSlice = { addressType: 'IPv4', endpoints: [here] }
+    const [created] = reconcileTrafficDistribution('PreferSameNode', [slice], [], []).create
+    assert.deepEqual(created?.endpoints?.[0]?.hints, { forZones: [{ name: 'zone-1' }], forNodes: [{ name: 'node-1' }] })
+    const unchanged = created === undefined ? [] : [created]
+    assert.deepEqual(reconcileTrafficDistribution('PreferSameNode', [], [], unchanged).update, [])
+    const [updated] = reconcileTrafficDistribution(distribution, [], [], unchanged).update
+    assert.deepEqual(updated?.endpoints?.[0]?.hints, { forZones: [{ name: 'zone-1' }] })
+  })
+}

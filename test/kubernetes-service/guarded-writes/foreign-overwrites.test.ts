@@ -109,7 +109,7 @@ test('an overwrite is counted for its writer although a stale cached object was 
   assert.equal(await counted('x'), 1)
 })
 
-test('removals of an object that another client creates again and again back off, until that client stops', async () => {
+test('an object that another client creates again and again is removed at growing intervals, until that client stops', async () => {
   const { time, overwrites, events, logger } = setUp()
   overwrites.attach(() => {})
   const remove = (): boolean => {
@@ -122,8 +122,18 @@ test('removals of an object that another client creates again and again back off
   for (let round = 0; round < 10; round++) assert.ok(remove())
   assert.equal(remove(), false)
   assert.deepEqual(events, ['ForeignOverwrite'])
-  await time.advance(250)
-  assert.ok(remove())
+  const removedMs = [time.nowMs]
+  while (removedMs.length < 30) {
+    await time.advance(50)
+    if (remove()) removedMs.push(time.nowMs)
+  }
+  const gaps = removedMs.slice(1).map((atMs, index) => atMs - (removedMs[index] ?? 0))
+  assert.deepEqual(
+    gaps,
+    gaps.toSorted((a, b) => a - b),
+  )
+  assert.equal(gaps[0], 250)
+  assert.ok((gaps.at(-1) ?? 0) >= 2_500, `${gaps}`)
   // Nobody reconciles an object that does not exist.
   await time.advance(10_000)
   assert.equal(logger.lines.at(-1)?.message, 'other writers no longer overwrite this object; back-off ended')

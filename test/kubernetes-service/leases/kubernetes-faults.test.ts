@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { leases as leaseResource } from '../../../src/kube/resources.ts'
+import { type Lease, leases as leaseResource } from '../../../src/kube/resources.ts'
 import { sleep } from '../../../src/runtime/clock.ts'
 import { passedOn } from '../../kube/passed-on.ts'
 import { addressesOf, holder } from './holders.ts'
@@ -238,6 +238,29 @@ test('the duration in a Lease is limited to five minutes', async (t) => {
   assert.equal(seen.length, 1)
   await time.advance(2_000)
   assert.deepEqual(seen, ['0 192.0.2.2', '300000 '])
+})
+
+test('a Lease with a duration of zero or less, as other programs may write it into etcd, lasts a second', async (t) => {
+  for (const leaseDurationSeconds of [0, -60]) {
+    const { time, direct, open } = await openWorld()
+    const [observer, dying] = [open(), open()]
+    await dying.leases.update(other, signal)
+    const short = <T>(lease: T): T => ({ ...lease, spec: { ...(lease as Lease).spec, leaseDurationSeconds } })
+    const api = passedOn(direct, {
+      async list(...args) {
+        const page = await direct.list(...args)
+        return { ...page, items: page.items.map((lease) => short(lease)) }
+      },
+      async *watch(...args) {
+        for await (const event of direct.watch(...args)) yield { ...event, object: short(event.object) } as typeof event
+      },
+    })
+    const seen = follow(t, time, { ...observer, leases: observer.leasesWith(api) })
+    await time.advance(999)
+    assert.deepEqual(seen, ['0 192.0.2.2'])
+    await time.advance(1_000)
+    assert.deepEqual(seen, ['0 192.0.2.2', '1000 '], `${leaseDurationSeconds} s`)
+  }
 })
 
 test('requests for leases do not wait for a Retry-After; they fail at once and carry its time', async () => {

@@ -5,7 +5,7 @@ import { faultyTransport } from '../../../src/apiserver/faults.ts'
 import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import { dryRunApi } from '../../../src/kube/api-wrappers.ts'
 import { Availability } from '../../../src/kube/availability.ts'
-import { leases as leaseResource, namespaces } from '../../../src/kube/resources.ts'
+import { type Lease, leases as leaseResource, namespaces } from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd/leases.ts'
 import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
@@ -16,6 +16,7 @@ import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger, silentLogger } from '../../../src/telemetry/logger.ts'
 import { type LeaseWorld, masterLeasesContract } from '../../../src/verify/master-leases-contract.ts'
+import { passedOn } from '../../kube/passed-on.ts'
 import { addressesOf, holder } from './holders.ts'
 
 const { signal } = new AbortController()
@@ -135,6 +136,30 @@ test('kubernetes: renewals preserve a foreign annotation of a Lease, and invalid
     await api.patch(leaseResource, ref, { type: 'merge', body })
     assert.deepEqual(await new KubernetesLeases(options).list(signal), [], record)
   }
+})
+
+test('kubernetes: each write of a Lease preserves an unknown field of its spec, as a later Kubernetes may add one', async () => {
+  const { options } = await onServer()
+  const { api } = options
+  const sent: unknown[] = []
+  /** The in-process server does not store unknown fields, so they are added to its answers. */
+  const later = <T>(lease: T): T => ({ ...lease, spec: { ...(lease as Lease).spec, later: 'theirs' } })
+  const store = new KubernetesLeases({
+    ...options,
+    api: passedOn(api, {
+      create: async (...args) => later(await api.create(...args)),
+      get: async (...args) => later(await api.get(...args)),
+      update: async (resource, lease, more) => {
+        sent.push((lease as Lease & { spec: { later?: string } }).spec.later)
+        return later(await api.update(resource, lease, more))
+      },
+    }),
+  })
+  await store.update(holder('192.0.2.1'), signal)
+  await store.update(holder('192.0.2.1'), signal)
+  await store.mark({ ...holder('192.0.2.1'), state: 'failing' }, signal)
+  await store.update(holder('192.0.2.1'), signal)
+  assert.deepEqual(sent, ['theirs', 'theirs', 'theirs'])
 })
 
 test("kubernetes: a record in another Lease does not count beside a master's own, and a replaced own record is restored", async () => {

@@ -84,7 +84,7 @@ test('an attempt ends with its signal, even if the store ignores the signal', as
   assert.deepEqual(await attempts, [rejected, rejected, { status: 'fulfilled', value: undefined }])
 })
 
-test('a watch that fails or ends is started again with a back-off, and the callback is invoked each time', async () => {
+test('a watch that fails or ends is started again after growing pauses, and the callback is invoked each time', async () => {
   const time = new VirtualClock()
   const begun: number[] = []
   const leases = reliable(time, {
@@ -107,6 +107,10 @@ test('a watch that fails or ends is started again with a back-off, and the callb
     distances.map((ms) => ms >= 500 && ms <= 11_000),
     distances.map(() => true),
   )
+  // Each pause is twice the one before, up to the longest of 10 s, plus a tenth at most.
+  const [first = 0] = distances
+  assert.ok(first <= 550, `${distances}`)
+  for (const [index, ms] of distances.slice(0, 4).entries()) assert.ok((distances[index + 1] ?? 0) >= 1.8 * ms)
 })
 
 test('in a dry run every ready master counts as confirming a departure', async () => {

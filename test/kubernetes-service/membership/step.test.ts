@@ -103,6 +103,13 @@ class Played {
     this.input({ type: 'probed', sentAtMs, answered, serving, failsByEtcd: byEtcd, readiness, requested })
   }
 
+  #showLeases(requested: boolean): void {
+    const held = [...this.others, ...(this.own === undefined ? [] : [this.own])].map(leaseOf)
+    const renewed = held.map((lease) => ({ ...lease, renewal: this.renewals[lease.holder?.host ?? ''] }))
+    const leases = [...renewed, ...this.foreign.map((address) => ({ address }))]
+    this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span: this.span, requested })
+  }
+
   #answer(effect: MembershipEffect): void {
     if (effect.type === 'reconcile') return
     const detail = effect.type === 'report' ? effect.event.type : 'holder' in effect ? effect.holder.state : ''
@@ -118,14 +125,13 @@ class Played {
           this.input({ type: 'read-failed' })
           return
         }
-        const held = [...this.others, ...(this.own === undefined ? [] : [this.own])].map(leaseOf)
-        const renewed = held.map((lease) => ({ ...lease, renewal: this.renewals[lease.holder?.host ?? ''] }))
-        const leases = [...renewed, ...this.foreign.map((address) => ({ address }))]
-        this.input({ type: 'leases', sentAtMs: this.nowMs, leases, span: this.span, requested: true })
+        this.#showLeases(true)
         return
       }
       case 'write-list':
         this.lists.push(effect)
+        // The runner reads the leases before it writes the list.
+        if (this.store === 'answers') this.#showLeases(false)
         this.input({ type: 'list', outcome: 'written' })
         return
       default:
@@ -190,6 +196,17 @@ test('a refused renewal is retried twice after 250 ms, then each second', () => 
   played.store = 'refuses'
   played.advance(3_000)
   assert.deepEqual(played.times('renew ready'), [50, 10_050, 10_300, 10_550, 11_550, 12_550])
+})
+
+test('a refused renewal succeeds at the first retry after the store is back; the next one follows an interval later', () => {
+  const played = listedMaster()
+  played.advance(9_900)
+  played.store = 'refuses'
+  played.advance(400)
+  assert.equal(played.state.lease.trust.type, 'lost')
+  played.store = 'answers'
+  played.advance(20_000)
+  assert.deepEqual(played.times('renew ready'), [50, 10_050, 10_300, 10_550, 20_550])
 })
 
 test('the lease of a server that does not answer is not renewed', () => {
@@ -511,7 +528,7 @@ test('a stopping master stays when nobody serves, even if it can read that only 
   assert.deepEqual(played.times('remove withdrawn'), [])
 })
 
-test('an unready master that stops is never marked leaving, and as the last one stays unready without a departure', () => {
+test('an unready master that stops announces this as unready, not as leaving; the last one takes that back and stays', () => {
   for (const [others, why] of [
     [[holder(2)], 'left'],
     [[holder(2, 'unready')], 'last-one'],
@@ -522,6 +539,9 @@ test('an unready master that stops is never marked leaving, and as the last one 
     played.changed()
     played.log.length = 0
     played.stop('withdraw')
+    // The last master withdraws its announcement at once.
+    assert.equal(played.times('mark unready').length, why === 'left' ? 1 : 2)
+    if (why === 'left') assert.deepEqual([played.own?.state, played.own?.departure], ['unready', 'life-1/1'])
     while (played.state.phase.type !== 'out') played.advance(50)
     assert.equal(played.state.phase.why, why)
     assert.equal(played.times('mark leaving').length, 0)
@@ -929,9 +949,33 @@ test("a later life's lease that disappears while the store refuses renewals is a
   const later = played.own
   played.own = undefined
   played.input({ type: 'leases', sentAtMs: played.nowMs, leases: [leaseOf(holder(2))], span, requested: false })
-  assert.ok(later !== undefined)
+  assert.equal(later?.instanceId, 'later', 'this life has not renewed the lease')
   assert.ok(played.state.fleet.missing.some(({ lease }) => lease.holder?.instanceId === 'later'))
 })
+
+for (const mode of ['withdraw', 'always'] as const) {
+  test(`a master that is stopped (${mode}) while its later life's lease has a suspected expiry stays listed`, () => {
+    const afterStop = (instanceId: string): unknown => {
+      const played = listedMaster({}, [holder(2)])
+      played.own = holder(1, 'ready', { instanceId })
+      played.changed()
+      played.store = 'refuses'
+      played.advance(12_000)
+      played.own = undefined
+      const leases = [leaseOf(holder(2))]
+      played.input({ type: 'leases', sentAtMs: played.nowMs, leases, span, requested: false })
+      // A master whose server is silent waits for no confirmation.
+      played.server = 'silent'
+      played.advance(50)
+      played.store = 'answers'
+      played.stop(mode)
+      played.advance(1_000)
+      return played.state.phase.type === 'out' && [played.state.phase.why, played.listed]
+    }
+    assert.deepEqual(afterStop('later'), ['left-listed', ['192.0.2.1', '192.0.2.2']])
+    assert.deepEqual(afterStop('life-1'), ['left', ['192.0.2.2']], 'without a later life')
+  })
+}
 
 test('the own lease is listed even if a read marks it as only found', () => {
   const played = listedMaster()

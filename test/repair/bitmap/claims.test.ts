@@ -102,6 +102,26 @@ test('two ranges of one family are refused', () => {
   assert.throws(() => clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('10.97.0.0/24')]), RangeError)
 })
 
+for (const [cidr, first, last, size] of [
+  ['10.0.0.0/24', '10.0.0.1', '10.0.0.254', 254],
+  ['10.96.0.0/12', '10.96.0.1', '10.111.255.254', 1_048_574],
+  ['fd00::/124', 'fd00::1', 'fd00::f', 15],
+  ['fd00::/108', 'fd00::1', 'fd00::ffff', 65_535],
+] as const) {
+  test(`as in upstream, the bitmap of ${cidr} has ${size} bits: the first is ${first}, the last is ${last}`, () => {
+    const [range] = clusterIpClaims([parseCidr(cidr)]).ranges
+    assert.deepEqual([range?.size, range?.textAt(0), range?.textAt(size - 1)], [size, first, last])
+    assert.deepEqual([range?.offsetOf(first), range?.offsetOf(last)], [0, size - 1])
+    assert.deepEqual(visit([parseCidr(cidr)], service(first, last)), ['0 0', `0 ${size - 1}`])
+  })
+}
+
+test('as in upstream, the first bit of a port range is its first port', () => {
+  const [range] = nodePortClaims(parsePortRange('30000-32767')).ranges
+  assert.deepEqual([range?.size, range?.textAt(0), range?.textAt(2_767)], [2_768, '30000', '32767'])
+  assert.deepEqual([range?.offsetOf('30000'), range?.offsetOf('32767')], [0, 2_767])
+})
+
 const claims = nodePortClaims(parsePortRange('30000-30099'))
 
 test('ports and health check ports in the range are held, and a port outside the range is reported', () => {

@@ -140,7 +140,7 @@ export class RangeMaster {
     const random = seededRandom(1, name)
     const metrics = this.#metrics
     const claims = options.claims ?? nodePortClaims(parsePortRange(portsText))
-    this.registry = new TriedRegistry(options.registry ?? world.registry)
+    this.registry = new TriedRegistry(options.registry ?? world.registry, asked)
     const events = { record: (event: EventToRecord) => void this.events.push(event) }
     const availability = new Availability({ clock, logger })
     this.#informer = new Informer({
@@ -174,11 +174,12 @@ export class RangeMaster {
   }
 
   /**
-   * The requests to the API server, then those to the registry, since the last call. Watches and the informer's lists
+   * The requests to the API server and to the registry since the last call, in order. Watches and the informer's lists
    * are left out.
    */
   requests(): readonly string[] {
-    return [...this.#asked.splice(0), ...this.registry.calls.splice(0)]
+    this.registry.calls.length = 0
+    return this.#asked.splice(0)
   }
 
   /** The values of a metric that are not zero, by their labels, such as `type="leak"`. */
@@ -196,6 +197,7 @@ export class RangeMaster {
 export class TriedRegistry implements RangeRegistry {
   readonly calls: string[] = []
   readonly #inner: RangeRegistry
+  readonly #record: string[]
   /** The error with which the next calls reject. A write may have happened nevertheless. */
   failure: Error | undefined
   /** Whether a write that rejects happens nevertheless. */
@@ -209,8 +211,10 @@ export class TriedRegistry implements RangeRegistry {
   #onChange: ((change: RangeChange | undefined) => void) | undefined
   #held: RangeChange[] | undefined
 
-  constructor(inner: RangeRegistry) {
+  /** Adds its calls to `record` too. */
+  constructor(inner: RangeRegistry, record: string[] = []) {
     this.#inner = inner
+    this.#record = record
   }
 
   get writable(): boolean {
@@ -222,7 +226,7 @@ export class TriedRegistry implements RangeRegistry {
   }
 
   async read(...[name, signal]: Parameters<RangeRegistry['read']>): Promise<StoredRange> {
-    this.calls.push(`read ${name}`)
+    this.#note(`read ${name}`)
     if (this.failure !== undefined) throw this.failure
     const stored = await this.#inner.read(name, signal)
     await this.afterRead()
@@ -230,13 +234,18 @@ export class TriedRegistry implements RangeRegistry {
   }
 
   async write(...[name, ...rest]: Parameters<RangeRegistry['write']>): Promise<StoredRange | undefined> {
-    this.calls.push(`write ${name}`)
+    this.#note(`write ${name}`)
     await this.beforeWrite()
     if (this.failure !== undefined && !this.writesHappen) throw this.failure
     const written = await this.#inner.write(name, ...rest)
     if (written !== undefined) await this.afterWrite()
     if (this.failure !== undefined) throw this.failure
     return written
+  }
+
+  #note(call: string): void {
+    this.calls.push(call)
+    this.#record.push(call)
   }
 
   watch(options: Parameters<RangeRegistry['watch']>[0]): Promise<void> {

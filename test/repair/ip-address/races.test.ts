@@ -67,6 +67,29 @@ test('a failed deletion of an IPAddress that was created for a deleted Service i
   await world.end()
 })
 
+test('the retry of a failed deletion does not affect a Service that has got the address since', async () => {
+  const world = await IpAddressWorld.start()
+  const ip = ipOf(await world.service('web'))
+  const through = hooked({
+    async before({ method }) {
+      if (method === 'POST') await world.deleteService('web').catch(() => {})
+    },
+  })
+  const master = world.master({ through })
+  await world.advance(1_000)
+  master.line.faults.add({ fault: { type: 'status', status: 500 }, methods: ['DELETE'], times: 8 })
+  await world.deleteIp(ip)
+  await world.advance(330)
+  assert.ok(master.writes.includes(`DELETE ${ip}`))
+  await world.deleteIp(ip)
+  await world.service('other', { clusterIP: ip })
+  const uid = (await world.ip(ip))?.metadata?.uid
+  await world.advance(3_000)
+  assert.equal((await world.ip(ip))?.metadata?.uid, uid)
+  await world.assertRight()
+  await world.end()
+})
+
 test('the deletion of a needless IPAddress does not affect a Service that has got the address since the check', async () => {
   const world = await IpAddressWorld.start()
   const ip = ipOf(await world.service('web'))

@@ -173,7 +173,7 @@ test('an orphan is deleted after 60 seconds, not before', async () => {
   await world.end()
 })
 
-test('orphans that become due over ten seconds are deleted in at most four batches', async () => {
+test('orphans that become due over ten seconds are deleted in at most four batches, five seconds apart', async () => {
   const world = await IpAddressWorld.start()
   world.master()
   await world.advance(10_000)
@@ -181,13 +181,34 @@ test('orphans that become due over ten seconds are deleted in at most four batch
     await world.makeIp(`10.96.0.${100 + i}`, { name: 'gone' })
     await world.advance(500)
   }
-  const left = new Set<number>()
-  for (let i = 0; i < 160; i++) {
+  let left = 20
+  const batchesMs: number[] = []
+  for (let ms = 0; ms < 80_000; ms += 500) {
     await world.advance(500)
-    left.add((await world.ips()).length)
+    const { length } = await world.ips()
+    if (length < left) batchesMs.push(ms)
+    left = length
   }
-  assert.equal(left.has(0), true)
-  assert.ok(left.size <= 5, `${left.size - 1} times some were deleted`)
+  assert.equal(left, 0)
+  assert.ok(batchesMs.length <= 4, `${batchesMs.length} times some were deleted`)
+  for (const [index, ms] of batchesMs.slice(1).entries())
+    assert.ok(ms - (batchesMs[index] ?? 0) >= 5_000, `${batchesMs}`)
+  await world.end()
+})
+
+test('an old IPAddress whose Service was deleted is deleted five seconds after the Service', async () => {
+  const world = await IpAddressWorld.start(['10.96.0.0/16'], { serviceAllocators: 'none' })
+  await world.service('web', { clusterIP: '10.96.0.9' })
+  await world.makeIp('10.96.0.9', { name: 'web' })
+  const master = world.master()
+  await world.advance(100_000)
+  await world.deleteService('web')
+  await world.advance(4_900)
+  assert.ok(await world.ip('10.96.0.9'))
+  assert.deepEqual(master.writes, [])
+  await world.advance(300)
+  assert.deepEqual(await world.ips(), [])
+  assert.deepEqual(master.writes, ['DELETE 10.96.0.9'])
   await world.end()
 })
 

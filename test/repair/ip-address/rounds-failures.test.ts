@@ -183,15 +183,21 @@ describe('a check that fails as a whole', () => {
     refusing(world, { get: 'ServerError' })
     await world.round(only(A))
     world.before = async () => {}
+    world.sent()
     await world.round(only(A))
-    assert.equal(world.rounds.failure, 'ServerError it is')
+    assert.deepEqual(world.sent(), ['get web', `create ${A}`, 'get web'])
+    assert.equal(world.rounds.failure, 'ServerError it is', 'the check of its address does not end it')
+    assert.deepEqual(await world.next(), [`,${A}`, 2])
     await world.round(only(''))
     assert.equal(world.rounds.failure, undefined)
     refusing(world, { get: 'ServerError' })
     world.store(service('other', B))
     await world.round(only(B))
     await world.round(only(''))
-    assert.equal(world.rounds.failure, 'ServerError it is')
+    assert.equal(world.rounds.failure, 'ServerError it is', 'its address is not checked yet')
+    world.before = async () => {}
+    await world.round(only(B))
+    assert.equal(world.rounds.failure, undefined)
   })
 
   test('is retried as a regular full pass, after 2 ms and not after five seconds', async () => {

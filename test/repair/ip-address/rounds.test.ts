@@ -319,6 +319,7 @@ describe('an address outside all ranges', () => {
     world.outOfRange.add(A)
     await world.round(only(A))
     assert.deepEqual(world.told(), [])
+    assert.deepEqual(await world.next(), ['full', 5_000], 'the last full round found the address in range')
   })
 })
 

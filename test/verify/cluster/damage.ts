@@ -375,6 +375,16 @@ const allocationDamages: readonly Damage[] = [
       ),
   },
   {
+    name: 'an IPAddress has lost the label of its family',
+    check: 'ip-addresses',
+    inflict: async (api) =>
+      api.patch(
+        ipAddresses,
+        { name: await webIp(api) },
+        { type: 'merge', body: { metadata: { labels: { 'ipaddress.kubernetes.io/ip-family': null } } } },
+      ),
+  },
+  {
     name: 'an IPAddress has another manager',
     check: 'ip-addresses',
     inflict: async (api) =>

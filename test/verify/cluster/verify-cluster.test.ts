@@ -5,7 +5,15 @@ import { MemoryEtcd } from '../../../src/etcd/memory-etcd.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
 import { KubeError } from '../../../src/kube/errors.ts'
 import type { Readiness } from '../../../src/kube/readiness.ts'
-import { endpointSlices, endpoints, namespaces, nodes, serviceCidrs, services } from '../../../src/kube/resources.ts'
+import {
+  type Endpoints,
+  endpointSlices,
+  endpoints,
+  namespaces,
+  nodes,
+  serviceCidrs,
+  services,
+} from '../../../src/kube/resources.ts'
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
@@ -154,9 +162,16 @@ test('a correct dual-stack cluster passes, and its second slice is checked too',
 
 test('missing Endpoints have a command to create them while the slice exists, otherwise a manual step', async () => {
   const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const { subsets } = await api.get(endpoints, kubernetes)
+  assert.deepEqual(
+    subsets?.[0]?.addresses?.map(({ ip }) => ip),
+    ['192.0.2.1'],
+  )
   await api.delete(endpoints, kubernetes)
   const [finding] = findingsOf(await verify())
-  assert.deepEqual(finding?.remedy[0]?.args, ['create', '--filename=-'])
+  const { args, input } = finding?.remedy[0] ?? {}
+  assert.deepEqual(args, ['create', '--filename=-'])
+  assert.deepEqual([(input as Endpoints).metadata?.name, (input as Endpoints).subsets], ['kubernetes', subsets])
   await api.delete(endpointSlices, kubernetes)
   const [without] = findingsOf(await verify({ only: ['kubernetes-endpoints'] }))
   assert.equal(without?.remedy[0]?.tool, 'by-hand')

@@ -62,7 +62,7 @@ export function suspendWhileUnserved(
     }
     logger.info(
       { duty, resources },
-      `the server does not serve the resources of this duty; waiting until it does (turn the duty off with --controllers=auto,-${duty})`,
+      `the server does not serve the resources of this duty; waiting until it does (to turn the duty off, change --controllers: remove ${duty}, or add -${duty})`,
     )
   })
 }

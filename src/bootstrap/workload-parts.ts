@@ -8,6 +8,7 @@ import { fencedApi } from '../kube/api-wrappers.ts'
 import { recordingAs } from '../kube/event-object.ts'
 import { InformerScope, SharedInformers } from '../kube/informer.ts'
 import { LeaderElector } from '../kube/leader-election.ts'
+import { MissingRights } from '../kube/missing-rights.ts'
 import { type Endpoints, endpointSlices, pods, services } from '../kube/resources.ts'
 import { keyOf } from '../kube/store.ts'
 import { KUBERNETES_SERVICE, SKIP_MIRROR_LABEL } from '../kubernetes-service/identity.ts'
@@ -42,6 +43,8 @@ type Term = Pick<WorkloadContext, 'informers' | 'members'>
 /** Makes a new controller for each term. The metrics continue from term to term. */
 interface Maker {
   readonly name: WorkloadControllerName
+  /** What the API server refuses to the controller. */
+  readonly rights: MissingRights
   make(term: Term): WorkloadController
 }
 
@@ -79,7 +82,10 @@ export function composeWorkloads(
       ? undefined
       : new LeaderElector({ ...ports, ...leaderElection, identity: `${options.host}_${randomUuid(ports.random)}` })
   const api = elector === undefined ? ports.api : fencedApi(ports.api, () => elector.isLeader)
-  const makers = names.map((name) => ({ name, make: makerOf(name, options, { ...ports, api }) }))
+  const makers = names.map((name) => {
+    const rights = new MissingRights(ports.clock)
+    return { name, rights, make: makerOf(name, options, { ...ports, api: rights.recorded(api) }) }
+  })
   // A process that does not lead counts as settled, because it has nothing to do.
   const waiting = { settled: Promise.resolve() }
   const all = {
@@ -134,8 +140,10 @@ async function runTerm(
       },
     })
     controllers.add(controller)
+    maker.rights.forget()
     return {
       settled: scope.whenSynced(signal),
+      fault: () => maker.rights.fault(),
       run: (ending) =>
         scope.run(ending, (ending) => controller.run(ending)).finally(() => controllers.delete(controller)),
     }

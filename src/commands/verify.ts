@@ -1,3 +1,6 @@
+import { existsSync } from 'node:fs'
+import { homedir } from 'node:os'
+import { delimiter, join } from 'node:path'
 import { type Configuration, observerRules } from '../config/configuration.ts'
 import { loadConfiguration, loadYaml } from '../config/load-configuration.ts'
 import { type Flags, type Resolved, readOptions, takeOwnOptions } from '../config/resolve.ts'
@@ -129,14 +132,26 @@ async function probing(
 
 const etcdFlags = ['etcdServers', 'etcdPrefix', 'etcdCafile', 'etcdCertfile', 'etcdKeyfile'] as const
 
+/** The flag for the kubeconfig or the service account that is used if none is named. */
+function unnamedAccess(): string {
+  const [first] = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '')
+  const file = first ?? join(homedir(), '.kube', 'config')
+  return existsSync(file) ? `--kubeconfig=${file}` : '--in-cluster'
+}
+
 /** The flags that a suggested command needs to reach the same cluster. */
 function commandFlags({ settings }: Resolved): CommandFlags {
   const given = (keys: readonly string[]): readonly string[] =>
     settings
       .filter(({ key, source }) => keys.includes(key) && (source.type === 'flag' || source.type === 'file'))
       .map(({ key, value }) => `--${flagOf(key)}=${value}`)
+  const access = given(['kubeconfig', 'inCluster'])
   return {
     kubectl: given(['kubeconfig', 'context']),
-    'apiserver-bootstrap': given(['kubeconfig', 'context', 'inCluster', 'leaseStore', 'leaseNamespace', ...etcdFlags]),
+    'apiserver-bootstrap': [
+      // `run` takes no kubeconfig that is not named.
+      ...(access.length > 0 ? access : [unnamedAccess()]),
+      ...given(['context', 'leaseStore', 'leaseNamespace', ...etcdFlags]),
+    ],
   }
 }

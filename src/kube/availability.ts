@@ -23,7 +23,8 @@ const UNAUTHORIZED: KubeErrorCode = 'Unauthorized'
 const FORBIDDEN: KubeErrorCode = 'Forbidden'
 
 /** Where an operator finds the rights that this program needs. */
-export const RIGHTS_HINT = 'the rights that are needed are in config/kustomize/rbac'
+export const RIGHTS_HINT =
+  'the rights that are needed are in config/kustomize: rbac, rbac-endpoints for the Endpoints controllers, rbac-service-cidr for service-cidr'
 
 type Failure =
   /** The server does not answer, or fails. `refusal`: the refusal before the outage. */

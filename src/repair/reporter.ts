@@ -104,6 +104,8 @@ export class RepairMetrics {
     const labels = kind === 'cluster-ip' ? (['cidr'] as const) : []
     this.#allocated = metrics.gauge({ name: names.allocated, help: `Number of allocated ${items}.`, labels })
     this.#available = metrics.gauge({ name: names.available, help: `Number of free ${items}.`, labels })
+    // A gauge without labels begins with 0, which would say that no port is free.
+    if (kind === 'node-port') for (const gauge of [this.#allocated, this.#available] as Gauge<never>[]) gauge.remove({})
     this.#withheld = metrics.gauge({
       name: 'apiserver_bootstrap_range_withheld',
       help: 'Whether a stored range is left alone (1), because it differs from the flag (mismatch) or cannot be decoded (unreadable).',

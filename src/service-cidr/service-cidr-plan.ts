@@ -8,6 +8,8 @@ export const DEFAULT_SERVICE_CIDR = 'kubernetes'
 export const SERVICE_CIDR_MANAGER = 'kubernetes-service-cidr-controller'
 
 const ERROR: EventReason = 'KubernetesDefaultServiceCIDRError'
+const DELETED_NOTE =
+  'The default ServiceCIDR is being deleted, and the API server allocates no ClusterIP from it; create another ServiceCIDR with its ranges, then it goes and is created again'
 const INCONSISTENT: EventReason = 'KubernetesDefaultServiceCIDRInconsistent'
 
 /** A report that the controller makes once: a difference that it must not correct, or a refused write. */
@@ -38,7 +40,7 @@ export function planServiceCidr(current: ServiceCidr | undefined, cidrs: readonl
   if (cidrs.length === 2 && found.length === 1 && found[0] === cidrs[0]) {
     return { type: 'upgrade', serviceCidr: { ...current, spec: { ...current.spec, cidrs } } as ServiceCidr }
   }
-  if (isBeingDeleted(current)) return { type: 'none' }
+  if (isBeingDeleted(current)) return { type: 'report', report: { reason: ERROR, note: DELETED_NOTE } }
   if (found.length !== cidrs.length || found.some((cidr, index) => cidr !== cidrs[index])) {
     return { type: 'report', report: { reason: INCONSISTENT, note: inconsistentNote(found, cidrs) } }
   }

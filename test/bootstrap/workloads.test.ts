@@ -5,6 +5,8 @@ import { faultyTransport } from '../../src/apiserver/faults.ts'
 import { createMaster } from '../../src/bootstrap/master.ts'
 import type { MasterPorts } from '../../src/bootstrap/master-options.ts'
 import { defineMaster, type MasterSettings } from '../../src/config/master-options.ts'
+import type { KubeApi } from '../../src/kube/api.ts'
+import { KubeError } from '../../src/kube/errors.ts'
 import {
   type EndpointSlice,
   endpointSlices,
@@ -25,6 +27,23 @@ import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 const all = 'endpoints,endpointslice,endpointslice-mirroring'
 
+/** An API with the methods of another one, to replace some of them. */
+function restOf(api: KubeApi): KubeApi {
+  return {
+    get: (...given) => api.get(...given),
+    list: (...given) => api.list(...given),
+    watch: (...given) => api.watch(...given),
+    create: (...given) => api.create(...given),
+    update: (...given) => api.update(...given),
+    patch: (...given) => api.patch(...given),
+    delete: (...given) => api.delete(...given),
+  }
+}
+
+function checkOf(master: ReturnType<typeof createMaster>, duty: string) {
+  return master.lifecycle.checks('readyz').find(({ name }) => name === duty)
+}
+
 async function setUp() {
   const time = new VirtualClock()
   const clock = time.view()
@@ -38,12 +57,12 @@ async function setUp() {
     spec: { clusterIP: 'None', selector: { app: 'web' }, ports: [{ port: 80, targetPort: 8080 }] },
   })
 
-  const start = (name: string, settings: Partial<MasterSettings> = {}) => {
+  const start = (name: string, settings: Partial<MasterSettings> = {}, around = (api: KubeApi): KubeApi => api) => {
     const random = seededRandom(1, name)
     const transport = faultyTransport(inProcessTransport(server), { clock, random })
     const logger = memoryLogger()
     const metrics = prometheusMetrics()
-    const api = restKubeApi({ transport, clock, random })
+    const api = around(restKubeApi({ transport, clock, random }))
     const ports: MasterPorts = { api, readiness: inProcessReadiness(server), clock, random, logger, metrics }
     const options = defineMaster({ advertiseAddress: '192.0.2.1', controllers: all, ...settings }, name)
     const stop = new AbortController()
@@ -118,6 +137,39 @@ test('a controller that may not list one of its resources is degraded, and the o
   await time.advance(20_000)
   assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
   assert.deepEqual([await degraded('endpointslice'), await check('endpointslice')?.fault()], ['0', undefined])
+  await end()
+})
+
+test('a controller that may not write is degraded until it may, and the others work', async () => {
+  let refused = true
+  const reason = 'endpoints "web" is forbidden: User "x" cannot create resource "endpoints" in API group ""'
+  const guarded = (api: KubeApi): KubeApi => ({
+    ...restOf(api),
+    create(resource, object, options) {
+      if (refused && resource.plural === 'endpoints') return Promise.reject(new KubeError('Forbidden', reason))
+      return api.create(resource, object, options)
+    },
+  })
+  const { time, start, pod, listed } = await setUp()
+  const { master, logger, end } = start('one', {}, guarded)
+  await pod('a', '10.0.0.1')
+  const faults = () => Promise.all(all.split(',').map((duty) => checkOf(master, duty)?.fault()))
+  await time.advance(5_000)
+  assert.deepEqual(await faults(), [undefined, undefined, undefined], 'a server that starts refuses all for seconds')
+  await time.advance(120_000)
+  const [endpointsFault, ...others] = await faults()
+  assert.match(String(endpointsFault), /cannot create resource "endpoints"/)
+  assert.deepEqual(others, [undefined, undefined])
+  assert.deepEqual(await listed(), { endpoints: [], slices: ['10.0.0.1'] })
+  const degraded = logger.lines.filter(({ message }) => message === 'the duty is degraded; retrying')
+  assert.deepEqual(
+    degraded.map(({ fields }) => fields.duty),
+    ['endpoints'],
+  )
+  refused = false
+  await time.advance(120_000)
+  assert.deepEqual(await faults(), [undefined, undefined, undefined])
+  assert.deepEqual(await listed(), { endpoints: ['10.0.0.1'], slices: ['10.0.0.1'] })
   await end()
 })
 

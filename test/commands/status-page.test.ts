@@ -315,7 +315,10 @@ test('while the state cannot be rendered requests get 500, which is logged; afte
     body.on('error', () => {}).destroy()
     return statusCode
   }
+  const open = await request(`${page.url}events`)
   source.change({ faults: [null as never] })
+  // The open page is closed, so that it connects again.
+  await assert.rejects(open.body.text())
   assert.deepEqual([await statusOf(''), await statusOf('events')], [500, 500])
   assert.deepEqual(logged, ['a request failed', 'a request failed'])
   source.change({ faults: [] })

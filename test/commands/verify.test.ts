@@ -170,6 +170,32 @@ test('repair commands have the connection flags of the checked cluster, even if 
   )
 })
 
+test('if $KUBECONFIG names the cluster, commands of this program have it as a flag, because run does not read it', async (t) => {
+  const metadata = { namespace: 'default', name: 'kubernetes' }
+  const subsets = [{ addresses: [{ ip: '192.0.2.1' }, { ip: '192.0.2.2' }] }]
+  const server = await startApiServer({
+    objects: [defaultNamespace, { apiVersion: 'v1', kind: 'Endpoints', metadata, subsets }],
+  })
+  t.after(() => server.close())
+  const directory = await tempDir(t)
+  const kubeconfig = join(directory, 'kubeconfig')
+  writeFileSync(kubeconfig, server.kubeconfig)
+  writeFileSync(join(directory, 'env'), `KUBECONFIG=${kubeconfig}:${directory}/other\n`)
+  const checked = ['--only=expected-masters', '--expect-addresses=192.0.2.1']
+  const { stdout } = await runProgram(
+    t,
+    ['verify', '--output=json', ...checked],
+    [`--env-file=${join(directory, 'env')}`],
+  )
+  const { checks } = reportSchema.parse(JSON.parse(stdout))
+  const findings = checks.flatMap((check) => (check.status === 'failed' ? check.findings : []))
+  const evict = `apiserver-bootstrap masters evict 192.0.2.2 --yes --kubeconfig=${kubeconfig}`
+  assert.deepEqual(
+    findings.map(({ repair }) => repair),
+    [evict],
+  )
+})
+
 const every = report(
   { id: 'system-namespaces', status: 'failed', findings: [finding('Namespace <b>,100%')] },
   { id: 'kubernetes-service', status: 'held', found: 'ClusterIP 10.96.0.1' },

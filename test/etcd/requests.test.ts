@@ -46,11 +46,11 @@ test("requests are byte for byte those of etcd's client for Kubernetes", () => {
   assert.equal(txn(deleteRequest(key, 9n)), '0a0810021a022f61300912061a040a022f611a060a040a022f61')
 })
 
-test('a watch request for a prefix has a start revision and requests previous values', () => {
+test('a watch request for a prefix has a start revision and requests previous values and fragments', () => {
   const { requestUnion } = watchRequest(keyBytes('/a/'), 12n)
   assert.deepEqual(requestUnion, {
     case: 'createRequest',
-    value: { key: keyBytes('/a/'), rangeEnd: keyBytes('/a0'), startRevision: 12n, prevKv: true },
+    value: { key: keyBytes('/a/'), rangeEnd: keyBytes('/a0'), startRevision: 12n, prevKv: true, fragment: true },
   })
 })
 

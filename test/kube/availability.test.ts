@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { Availability } from '../../src/kube/availability.ts'
+import { Availability, RIGHTS_HINT } from '../../src/kube/availability.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
@@ -317,7 +317,7 @@ test('the first log line about a missing right names the directory with the requ
     await time.advance(3_000)
   }
   const hints = logger.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields.hint)
-  assert.deepEqual(hints, ['the rights that are needed are in config/kustomize/rbac', undefined])
+  assert.deepEqual(hints, [RIGHTS_HINT, undefined])
 })
 
 test('an outage whose last failing source is removed after another one has succeeded is logged as over', () => {

@@ -27,8 +27,8 @@ test('beside a generic control plane run and verify need no flags: duties withou
   )
   await whenReady(master, 10_000)
   assert.match(
-    master.logged(/kubernetes-service.*turn the duty off/)[0]?.message ?? '',
-    /--controllers=auto,-kubernetes-service/,
+    master.logged(/kubernetes-service.*to turn the duty off/)[0]?.message ?? '',
+    /change --controllers: remove kubernetes-service, or add -kubernetes-service/,
   )
   assert.deepEqual(complaints(master), [])
   // The server creates the system namespaces itself, except kube-node-lease.
@@ -70,7 +70,7 @@ test('beside a bare server without --etcd-servers the missing NodePort bitmap is
   const { message } = await lacking.waitForLog(/ServiceRangeMissing/, 30_000)
   assert.match(
     message,
-    /the bitmap of NodePorts is neither created nor repaired: set --etcd-servers .* --controllers=auto,-node-port-repair/,
+    /the bitmap of NodePorts is neither created nor repaired: set --etcd-servers .* add -node-port-repair to --controllers/,
   )
   await whenReady(lacking, 30_000)
   const { status, text } = await askHealth(lacking, '/readyz?verbose')

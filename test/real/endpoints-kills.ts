@@ -33,6 +33,8 @@ export async function killOverAndOver(t: TestContext, kills: number): Promise<vo
     program = await startControllers(owner, server)
     if (kill % killsBetweenRests === 0) tooks.push(await world.settled(settledWithinMs))
   }
+  // Also what the last kills left behind.
+  tooks.push(await world.settled(settledWithinMs))
   program.assertRunning()
   t.diagnostic(`${world.churn.done} changes; right after ${tooks.map(Math.round).join(', ')} ms, a start included`)
   assert.ok(world.churn.done > kills * 10, `${world.churn.done} changes`)

@@ -6,6 +6,7 @@ import { startEtcd } from '../peers/etcd.ts'
 import { startKine } from '../peers/kine.ts'
 import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { freePort } from '../peers/ports.ts'
+import { storeAtOnce } from '../peers/stored-values.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
 
 const options = { signal: patient }
@@ -42,6 +43,28 @@ describe('faults of a real etcd and of the connection to it', () => {
     await server.start()
     await watch.next('look')
     assert.deepEqual(watch.lines, ['stands', 'look', 'Unreachable', 'stands', 'look'])
+  })
+
+  test('changes of one transaction that exceed the longest response arrive completely, without a gap', async (t) => {
+    const server = await startEtcd(openOwner(t))
+    const etcd = openClient(t, [server.url])
+    const watch = await openWatch(t, etcd, '/a/')
+    // As large as the bitmap of a /12. Each change also has the previous value.
+    const value = new Uint8Array(131_072).fill(1)
+    const put = new Map(Array.from({ length: 10 }, (_, index) => [`/a/${index}`, value]))
+    await storeAtOnce(server, { put, remove: [] })
+    await watch.next('created 9')
+    await storeAtOnce(server, { put, remove: [] })
+    await watch.next('modified 9')
+    const numbers = [...put.keys()].map((key) => key.slice(-1)).sort()
+    const changes = (type: string) =>
+      watch.lines
+        .filter((line) => line.startsWith(type))
+        .map((line) => line.slice(-1))
+        .sort()
+    assert.deepEqual([changes('created'), changes('modified')], [numbers, numbers])
+    assert.deepEqual(watch.lines.slice(0, 2), ['stands', 'look'])
+    assert.equal(watch.lines.length, 22)
   })
 
   test('a read succeeds although its idle connection broke', async (t) => {

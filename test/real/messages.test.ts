@@ -119,10 +119,10 @@ suite('messages', () => {
     const master = await start(own, { user }, ['--repair-startup-timeout=5s'])
     const { code } = await master.process.exited
     assert.equal(code, 1)
-    assert.equal(master.logged(/"hint":"the rights that are needed are in config\/kustomize\/rbac"/).length, 1)
+    assert.equal(master.logged(/"hint":"the rights that are needed are in config\/kustomize: rbac, /).length, 1)
     assert.match(
       warnings(master).at(-1)?.message ?? '',
-      /still refused after 5s: .*; the rights .* config\/kustomize\/rbac$/,
+      /still refused after 5s: .*; the rights .* config\/kustomize: rbac, .*$/,
     )
   })
 

@@ -129,6 +129,14 @@ test('a leak, which has no object, is logged and counted without an event', asyn
   )
 })
 
+test('before the first pass no number of free ports is exposed: 0 would say that none is left', async () => {
+  const { reporter, sample } = setUp()
+  assert.equal(await sample('kube_apiserver_nodeport_allocator_available_ports '), undefined)
+  reporter.metrics.usage('30000-32767', { allocated: 1, size: 2768 })
+  const free = 'kube_apiserver_nodeport_allocator_available_ports 2767'
+  assert.equal(await sample('kube_apiserver_nodeport_allocator_available_ports '), free)
+})
+
 test('the metric for the age of the last full pass shows the oldest of two repairs, and is absent without a pass', async () => {
   const { reporter, time, sample } = setUp()
   assert.equal(await sample('apiserver_bootstrap_repair_last_pass_age_seconds{'), undefined)

@@ -68,13 +68,13 @@ test('other, additional, missing or reordered ranges are reported, the found one
   assert.equal(typeOf({ metadata: { name: 'kubernetes' } } as ServiceCidr, [FOUR]), 'report')
 })
 
-test('a default ServiceCIDR that is being deleted is left alone, whatever its ranges and condition', () => {
+test('a default ServiceCIDR that is being deleted is reported and not changed, whatever its ranges and condition', () => {
   for (const [cidrs, ready] of [
     [[OTHER], undefined],
     [[FOUR], { status: 'False', message: 'Terminating' }],
     [[FOUR], undefined],
   ] as const)
-    assert.equal(typeOf(stored(cidrs, ready, { deletionTimestamp }), [FOUR]), 'none')
+    assert.equal(typeOf(stored(cidrs, ready, { deletionTimestamp }), [FOUR]), 'report')
 })
 
 test('Ready=True stays, False is reported, and anything else is set to True', () => {

@@ -131,7 +131,8 @@ class Viewers {
     this.#source = source
     const unsubscribe = source.subscribe(() => {
       this.#rendered = {}
-      if (this.#viewers.size > 0) this.#gathering ??= setTimeout(() => this.#sendAll(), this.#gatherMs)
+      if (this.#viewers.size > 0)
+        this.#gathering ??= setTimeout(() => this.#orClose(() => this.#sendAll()), this.#gatherMs)
     })
     const heartbeat = setInterval(() => this.#beat(), limits.heartbeatMs)
     this.#end = () => {
@@ -180,10 +181,19 @@ class Viewers {
       const { isWaiting } = viewer
       delete viewer.isWaiting
       delete viewer.isStuck
-      if (isWaiting) response.write(eventOf(this.#sections))
+      if (isWaiting) this.#orClose(() => response.write(eventOf(this.#sections)))
     })
     response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' })
     response.write(message)
+  }
+
+  /** If rendering fails, closes all pages. They connect again; that request is answered with 500, and logged. */
+  #orClose(send: () => void): void {
+    try {
+      send()
+    } catch {
+      for (const response of this.#viewers.keys()) response.destroy()
+    }
   }
 
   #sendAll(): void {

@@ -16,7 +16,7 @@ export const BITMAP_HINT = 'set --etcd-servers to have the bitmap of the allocat
  */
 export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {
   const items = kind === 'node-port' ? 'NodePorts' : 'ClusterIPs'
-  const note = `the bitmap of ${items} is neither created nor repaired: ${BITMAP_HINT}, or turn the repair off with --controllers=auto,-${kind}-repair`
+  const note = `the bitmap of ${items} is neither created nor repaired: ${BITMAP_HINT}, or turn the repair off: add -${kind}-repair to --controllers`
   const finding = { type: 'unknown', reason: 'ServiceRangeMissing', regarding: aboutRanges, item: items, note } as const
   reporter.report([finding], { full: false })
 }

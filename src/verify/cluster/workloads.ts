@@ -126,7 +126,7 @@ function runController(controller: 'endpoints' | 'endpointslice'): readonly Comm
   const own = `${controller}-controller`
   const stop = `first stop kube-controller-manager's ${own} (--controllers=*,-${own}), or see in its log why it does not write`
   return [
-    runControllers(controller, '--range-registry=none'),
+    runControllers(controller, '--range-registry=none', '--leader-elect=false'),
     byHand(`${stop}; this runs until Ctrl-C: end it when verify holds`),
   ]
 }

@@ -1,0 +1,70 @@
+import type { Clock } from '../runtime/clock.ts'
+import { messageOf } from '../runtime/errors.ts'
+import type { KubeApi, WriteOptions } from './api.ts'
+import { isKubeError } from './errors.ts'
+import type { KubeObject, Resource } from './resources.ts'
+
+/** After its start an API server refuses all writes for some seconds, until it has read its RBAC rules. */
+const RULES_MS = 10_000
+
+/** The message of an authorizer. Admission, such as a quota or a policy, also answers 403, for single objects. */
+const UNAUTHORIZED = / cannot (?:create|update|patch|delete) resource "/
+
+/** The kinds of writes that an API server refuses because a right is missing, each until one of its kind succeeds. */
+export class MissingRights {
+  readonly #clock: Clock
+  readonly #refused = new Map<string, { readonly reason: string; readonly sinceMs: number }>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+  }
+
+  /** The answer to a refused write; undefined while none has been refused for longer than {@link RULES_MS}. */
+  fault(): string | undefined {
+    const nowMs = this.#clock.monotonicMs()
+    for (const { reason, sinceMs } of this.#refused.values()) if (nowMs - sinceMs >= RULES_MS) return reason
+    return undefined
+  }
+
+  forget(): void {
+    this.#refused.clear()
+  }
+
+  /** The same API. Its writes are recorded here. */
+  recorded(api: KubeApi): KubeApi {
+    return {
+      get: (...given) => api.get(...given),
+      list: (...given) => api.list(...given),
+      watch: (...given) => api.watch(...given),
+      create: (resource, object, options) =>
+        this.#record('create', resource, options, api.create(resource, object, options)),
+      update: (resource, object, options) =>
+        this.#record('update', resource, options, api.update(resource, object, options)),
+      patch: (resource, ref, patch, options) =>
+        this.#record('patch', resource, options, api.patch(resource, ref, patch, options)),
+      delete: (resource, ref, options) =>
+        this.#record('delete', resource, undefined, api.delete(resource, ref, options)),
+    }
+  }
+
+  async #record<T>(
+    verb: string,
+    { plural }: Resource<KubeObject>,
+    options: WriteOptions | undefined,
+    write: Promise<T>,
+  ): Promise<T> {
+    const kind = `${verb} ${plural} ${options?.subresource ?? ''}`
+    try {
+      const answer = await write
+      this.#refused.delete(kind)
+      return answer
+    } catch (error) {
+      const reason = messageOf(error)
+      if (isKubeError(error, 'Forbidden') && UNAUTHORIZED.test(reason)) {
+        const sinceMs = this.#refused.get(kind)?.sinceMs ?? this.#clock.monotonicMs()
+        this.#refused.set(kind, { reason, sinceMs })
+      }
+      throw error
+    }
+  }
+}

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { globSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { bannedWords, longComments, onlyComments } from './support/words.ts'
+import { bannedWords, longComments, onlyComments, onlyTitles } from './support/words.ts'
 
 const root = join(import.meta.dirname, '..')
 const sources = read('src/**/*.ts').filter(({ path }) => !path.startsWith('src/protobuf/gen/'))
@@ -33,6 +33,14 @@ test('comments of tests and scripts contain no banned words', () => {
     others.flatMap(({ path, text }) => bannedWords(path, onlyComments(text).replaceAll(/`[^`\n]*`/g, ''), names)),
     [],
   )
+})
+
+test('titles of tests use the words of the field', () => {
+  const found = others.flatMap(({ path, text }) => bannedWords(path, onlyTitles(text), names))
+  assert.deepEqual(found, [])
+  const text = ['a()', 'test(', "  'told', 1)", `t.test("it's")`, "const t = 'd'"].join('\n')
+  assert.deepEqual(onlyTitles(text).split('\n'), ['', '', 'told', "it's", ''])
+  assert.deepEqual(bannedWords('a.ts', onlyTitles(text)), ['a.ts:3: told (instead: report, log, record, state)'])
 })
 
 test('comments fit the width of the formatter', () => {

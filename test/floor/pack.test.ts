@@ -29,22 +29,25 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
   await writeFile(join(consumer, 'program.ts'), program)
   const packed = join(consumer, 'node_modules/apiserver-bootstrap')
 
-  await t.test('it holds the command line, the library, the documents and the notices, and no sources', () => {
-    for (const path of [
-      'LICENSE',
-      'README.md',
-      'dist/cli.js',
-      'dist/THIRD-PARTY-NOTICES.txt',
-      'dist/lib/index.js',
-      'dist/lib/testing.d.ts',
-    ]) {
-      assert.ok(tarball.paths.includes(path), `${path} is missing`)
-    }
-    const unwanted = tarball.paths.filter(
-      (path) => (path.endsWith('.ts') && !path.endsWith('.d.ts')) || /^(?:src|test|scripts)\//.test(path),
-    )
-    assert.deepEqual(unwanted, [])
-  })
+  await t.test(
+    'the package contains the command line, the library, the documents and the notices, and no sources',
+    () => {
+      for (const path of [
+        'LICENSE',
+        'README.md',
+        'dist/cli.js',
+        'dist/THIRD-PARTY-NOTICES.txt',
+        'dist/lib/index.js',
+        'dist/lib/testing.d.ts',
+      ]) {
+        assert.ok(tarball.paths.includes(path), `${path} is missing`)
+      }
+      const unwanted = tarball.paths.filter(
+        (path) => (path.endsWith('.ts') && !path.endsWith('.d.ts')) || /^(?:src|test|scripts)\//.test(path),
+      )
+      assert.deepEqual(unwanted, [])
+    },
+  )
 
   await t.test(
     'every document that one of its documents links to is in it, but for examples among the tests',
@@ -62,7 +65,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     },
   )
 
-  await t.test('packed elsewhere, later and with other rights of its files, it has the same bytes', async () => {
+  await t.test('packing elsewhere, later and with other file modes gives the same bytes', async () => {
     const elsewhere = join(directory, 'elsewhere')
     await mkdir(elsewhere)
     for (const path of tarball.paths) await cp(join(packed, path), join(elsewhere, path))
@@ -71,20 +74,20 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     assert.equal(again.integrity, tarball.integrity)
   })
 
-  await t.test('installing it runs no script', async () => {
+  await t.test('the installation runs no script', async () => {
     const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { scripts: object }
     const hooks = Object.keys(scripts).filter((name) => /install|^prepare$/.test(name))
     assert.deepEqual(hooks, [])
   })
 
-  await t.test('publint finds nothing to say', async () => {
+  await t.test('publint has no findings', async () => {
     const said = await run(t, join(root, 'node_modules/.bin/publint'), ['run', packed, '--pack=false', '--strict'], {
       cwd: consumer,
     })
     assert.match(said, /All good!/)
   })
 
-  await t.test('its types are what its modules are, however they are resolved', async () => {
+  await t.test('the types match the modules for every way of resolving them', async () => {
     const analysis = await checkPackage(createPackageFromTarballData(await readFile(tarball.file)))
     assert.ok(analysis.types)
     // Node can `require` ES modules since 22.12. A resolution that does not support `exports` finds neither entry
@@ -97,7 +100,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
   })
 
   for (const [name, node] of Object.entries(nodes)) {
-    await t.test(`on Node ${name} both doors open, and its command runs`, async () => {
+    await t.test(`on Node ${name} both entry points can be imported, and the command runs`, async () => {
       assert.match(await run(t, node, ['--version'], { cwd: consumer }), new RegExp(`^v${name}\\.`))
       const doors = JSON.parse(await run(t, node, ['--no-warnings', 'program.ts'], { cwd: consumer })) as string[][]
       assert.equal(doors.length, 2)
@@ -113,7 +116,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     })
   }
 
-  await t.test('an old Node that imports it is told which one it needs', async () => {
+  await t.test('the import by an old Node fails with the version that is needed', async () => {
     const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })`
     for (const door of ['apiserver-bootstrap', 'apiserver-bootstrap/testing']) {
       const script = `await import('${door}').catch((error) => console.log(error.message))`
@@ -124,7 +127,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     }
   })
 
-  await t.test('nothing beside the doors can be imported', async () => {
+  await t.test('nothing but the entry points can be imported', async () => {
     const script = "await import('apiserver-bootstrap/dist/lib/index.js')"
     const child = await spawnChild(t, process.execPath, ['--input-type=module', '--eval', script], { cwd: consumer })
     assert.equal((await child.exited).code, 1)

@@ -7,10 +7,10 @@ import { modeNames } from '../real/equality/modes.ts'
 import { Upstream } from '../real/equality/sides.ts'
 import { startsOf } from '../real/equality/starts.ts'
 
-describeEquality('kube-apiserver and this program make the same of whatever they find at their start', {
+describeEquality('kube-apiserver and this program end in the same state whatever they find at their start', {
   moment: 'at start',
 })
-describeEquality('kube-apiserver and this program make the same of whatever they find while they count masters', {
+describeEquality('kube-apiserver and this program end in the same state whatever they find while they count masters', {
   moment: 'running',
   only: (_, mode) => mode !== 'lease',
 })

@@ -5,12 +5,12 @@ import { describeEquality } from './equality/comparison.ts'
 
 /** The reconciler decides which addresses stay. Everything else is the same code for each. */
 const hasAddresses = /address|own|subset|nothing|all is right|Endpoints only|slice only/
-describeEquality('kube-apiserver and this program make the same of what they find', {
+describeEquality('kube-apiserver and this program end in the same state', {
   moment: 'running',
   only: (start, mode) => mode === 'lease' || hasAddresses.test(start),
 })
 const atStart = ['too many, the own among them', 'another master lives, and the port is another']
-describeEquality('kube-apiserver and this program make the same of what they find at their start', {
+describeEquality('kube-apiserver and this program end in the same state at their start', {
   moment: 'at start',
   only: (start) => atStart.includes(start),
 })

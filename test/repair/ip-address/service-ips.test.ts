@@ -23,7 +23,7 @@ function service(name: string, clusterIPs: readonly string[], more: object = {},
 const named = (...names: readonly string[]) => names.map((name) => ({ metadata: { name } }) as IpAddress)
 const cidrs = (...texts: readonly string[]): ServiceCidr => ({ spec: { cidrs: texts } }) as ServiceCidr
 
-test('a valid address is looked up by its canonical name, an invalid one by its text', () => {
+test('the key of a valid address is its canonical name, of an invalid one its text', () => {
   assert.deepEqual(['010.0.0.1', 'FD00::1', '::ffff:10.0.0.1', 'nonsense'].map(lookupNameOf), [
     '10.0.0.1',
     'fd00::1',

@@ -1,7 +1,7 @@
 // Upstream's tests reconcile once. Our controller also reconciles when it sees its own writes: after an upgrade to two
 // families it sets the condition at once, as upstream does ten seconds later. The expected write of the condition comes
 // from the case that sets it. An Event of events.k8s.io must have a reason. Where upstream has none, our Event has the
-// reason of the other errors.
+// reason of the other errors. Upstream reports nothing of a ServiceCIDR that is being deleted.
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { Availability } from '../../src/kube/availability.ts'
@@ -44,6 +44,9 @@ for (const [table, cases] of Object.entries(defaultServiceCidr.tables)) {
           ...event,
           reason: event.reason || 'KubernetesDefaultServiceCIDRError',
         }))
+        const deleted = given.objects.some(({ metadata }) => metadata?.deletionTimestamp !== undefined)
+        const own = deleted ? events.splice(0).map(({ note }) => note.split(',')[0]) : []
+        assert.deepEqual(own, deleted ? ['The default ServiceCIDR is being deleted'] : [])
         assert.deepEqual(events, told)
       })
     }

@@ -92,13 +92,14 @@ class Table {
     this.#ids = new Int32Array(2 * ids.length)
     // Where the last id with a hash was inserted. Otherwise thousands with the same hash would take seconds.
     const far = new Map<number, number>()
+    const mask = this.#ids.length - 1
     for (let slot = 0; slot < ids.length; slot++) {
       const id = (ids[slot] as number) - 1
       if (id < 0) continue
       const hash = hashes[slot] as number
-      const first = far.get(hash) ?? hash
-      const inserted = this.#insert(hash, id, first)
-      if (inserted - first > FAR) far.set(hash, inserted)
+      const from = far.get(hash) ?? hash
+      const inserted = this.#insert(hash, id, from)
+      if (((inserted - from) & mask) > FAR) far.set(hash, inserted)
     }
   }
 

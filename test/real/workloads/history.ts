@@ -148,13 +148,16 @@ export const histories = {
     return [...steps.slice(0, at), ...terminate, ...oneAtATime(steps.slice(at))]
   },
   /**
-   * For controllers whose caches may lag behind by a second: they see everything before a step after which no sync
-   * changes what they have made, and before the last changes.
+   * For controllers whose caches may lag behind by a second: they see everything before and right after a step after
+   * which no sync changes what they have made, and before the last changes.
    */
   'late-caches': (seed, options) => {
     const steps = historyOf(seed, options)
     const lastPause = steps.findLastIndex(({ type }) => type === 'pause')
-    return steps.flatMap((step, index) => (index === lastPause || freezes(step) ? [{ type: 'quiet' }, step] : [step]))
+    const quiet = { type: 'quiet' } as const
+    return steps.flatMap((step, index): readonly Step[] =>
+      freezes(step) ? [quiet, step, quiet] : index === lastPause ? [quiet, step] : [step],
+    )
   },
   /** With an odd seed all 1,040 Pods are ready. */
   'over-capacity': (seed) => overCapacity(seededRandom(seed, 'over capacity'), seed % 2 === 1 ? 0 : 0.1),

@@ -1,6 +1,3 @@
-import { existsSync } from 'node:fs'
-import { homedir } from 'node:os'
-import { delimiter, join } from 'node:path'
 import { type Configuration, observerRules } from '../config/configuration.ts'
 import { loadConfiguration, loadYaml } from '../config/load-configuration.ts'
 import { type Flags, type Resolved, readOptions, takeOwnOptions } from '../config/resolve.ts'
@@ -8,7 +5,7 @@ import { formatDuration } from '../documents/duration.ts'
 import { flagOf, type ValuesOf } from '../documents/option.ts'
 import { InvalidInputError } from '../documents/validation.ts'
 import { serverProbe } from '../kube/http-probe.ts'
-import { loadKubeConfig } from '../kube/kube-config.ts'
+import { findOrigin, loadKubeConfig } from '../kube/kube-config.ts'
 import { readPem } from '../kube/kube-config-access.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { printable, RemoteError } from '../runtime/errors.ts'
@@ -134,9 +131,8 @@ const etcdFlags = ['etcdServers', 'etcdPrefix', 'etcdCafile', 'etcdCertfile', 'e
 
 /** The flag for the kubeconfig or the service account that is used if none is named. */
 function unnamedAccess(): string {
-  const [first] = (process.env.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '')
-  const file = first ?? join(homedir(), '.kube', 'config')
-  return existsSync(file) ? `--kubeconfig=${file}` : '--in-cluster'
+  const origin = findOrigin({}, process.env)
+  return origin === 'in-cluster' ? '--in-cluster' : `--kubeconfig=${origin[0]}`
 }
 
 /** The flags that a suggested command needs to reach the same cluster. */

@@ -103,7 +103,8 @@ export function fencedApi(api: KubeApi, mayWrite: () => boolean): KubeApi {
   }
 }
 
-function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
+/** The methods of an API that only read. */
+export function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
   return {
     get: (...args) => api.get(...args),
     list: (...args) => api.list(...args),

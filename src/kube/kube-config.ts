@@ -115,7 +115,11 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   }
 }
 
-function findOrigin(options: LoadKubeConfigOptions, environment: ProxyEnvironment): 'in-cluster' | readonly string[] {
+/** The kubeconfig files that are used, or the Pod's service account. @throws KubeConfigError if there is neither */
+export function findOrigin(
+  options: LoadKubeConfigOptions,
+  environment: ProxyEnvironment,
+): 'in-cluster' | readonly string[] {
   if (options.inCluster === true) return 'in-cluster'
   if (options.kubeconfig !== undefined) return [options.kubeconfig]
   const listed = (environment.KUBECONFIG ?? '').split(delimiter).filter((file) => file !== '')

@@ -1,6 +1,7 @@
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import type { KubeApi, WriteOptions } from './api.ts'
+import { readsOf } from './api-wrappers.ts'
 import { isKubeError } from './errors.ts'
 import type { KubeObject, Resource } from './resources.ts'
 
@@ -33,9 +34,7 @@ export class MissingRights {
   /** The same API. Its writes are recorded here. */
   recorded(api: KubeApi): KubeApi {
     return {
-      get: (...given) => api.get(...given),
-      list: (...given) => api.list(...given),
-      watch: (...given) => api.watch(...given),
+      ...readsOf(api),
       create: (resource, object, options) =>
         this.#record('create', resource, options, api.create(resource, object, options)),
       update: (resource, object, options) =>

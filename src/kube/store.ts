@@ -115,8 +115,8 @@ export class Store<T extends KubeObject> {
     const changed: { readonly type: Change<T>['type']; readonly ref: ObjectRef }[] = []
     for (const before of old) {
       const ref = refOfObject(before)
-      if (present.get(ref)?.metadata?.uid !== before.metadata?.uid || present.get(ref) === undefined)
-        changed.push({ type: 'deleted', ref })
+      const object = present.get(ref)
+      if (object === undefined || object.metadata?.uid !== before.metadata?.uid) changed.push({ type: 'deleted', ref })
       yield
     }
     for (const object of present) {

@@ -24,21 +24,9 @@ import { seededRandom } from '../../src/runtime/random.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { passedOn } from '../kube/passed-on.ts'
 
 const all = 'endpoints,endpointslice,endpointslice-mirroring'
-
-/** An API with the methods of another one, to replace some of them. */
-function restOf(api: KubeApi): KubeApi {
-  return {
-    get: (...given) => api.get(...given),
-    list: (...given) => api.list(...given),
-    watch: (...given) => api.watch(...given),
-    create: (...given) => api.create(...given),
-    update: (...given) => api.update(...given),
-    patch: (...given) => api.patch(...given),
-    delete: (...given) => api.delete(...given),
-  }
-}
 
 function checkOf(master: ReturnType<typeof createMaster>, duty: string) {
   return master.lifecycle.checks('readyz').find(({ name }) => name === duty)
@@ -143,13 +131,13 @@ test('a controller that may not list one of its resources is degraded, and the o
 test('a controller that may not write is degraded until it may, and the others work', async () => {
   let refused = true
   const reason = 'endpoints "web" is forbidden: User "x" cannot create resource "endpoints" in API group ""'
-  const guarded = (api: KubeApi): KubeApi => ({
-    ...restOf(api),
-    create(resource, object, options) {
-      if (refused && resource.plural === 'endpoints') return Promise.reject(new KubeError('Forbidden', reason))
-      return api.create(resource, object, options)
-    },
-  })
+  const guarded = (api: KubeApi): KubeApi =>
+    passedOn(api, {
+      create(resource, object, options) {
+        if (refused && resource.plural === 'endpoints') return Promise.reject(new KubeError('Forbidden', reason))
+        return api.create(resource, object, options)
+      },
+    })
   const { time, start, pod, listed } = await setUp()
   const { master, logger, end } = start('one', {}, guarded)
   await pod('a', '10.0.0.1')

@@ -179,11 +179,11 @@ function withAddresses(
       errors.invalid('spec.clusterIPs', given, fault && `failed to allocate IP ${ip}: ${fault}`)
       return ip
     }
-    const free = clusterIps.next(family === 'IPv6' ? 6 : 4)
+    const number = family === 'IPv6' ? 6 : 4
+    const free = clusterIps.next(number)
     if (free === undefined) {
       const metric = 'kube_apiserver_clusterip_allocator_allocation_errors_total'
-      for (const cidr of clusterIps.rangesOf(family === 'IPv6' ? 6 : 4))
-        allocators.metrics.count(metric, { cidr, scope: 'dynamic' })
+      for (const cidr of clusterIps.rangesOf(number)) allocators.metrics.count(metric, { cidr, scope: 'dynamic' })
       throw internalErrorOccurred(`failed to allocate a serviceIP for Service ${JSON.stringify(name)}: range is full`)
     }
     countIp(allocators, 'allocation_total', free.text, 'dynamic')

@@ -67,7 +67,8 @@ export function formatControllers({ auto, on, off }: ControllerSelection): strin
 }
 
 function refuse(name: string): never {
-  const meant = didYouMean(name, controllerNames)
+  // kube-controller-manager and kube-apiserver's hooks have names such as endpointslice-controller.
+  const meant = didYouMean(name.replace(/^start-/, '').replace(/-controllers?$/, ''), controllerNames)
   const hint = meant === undefined ? '' : ` (did you mean ${meant}?)`
   throw new TypeError(
     `there is no controller ${JSON.stringify(name)}${hint}; known controllers: auto, ${controllerNames.join(', ')}`,

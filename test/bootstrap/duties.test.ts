@@ -47,6 +47,21 @@ test('a contradictory, empty or unknown selection is rejected with the reason', 
   assert.throws(() => parseControllers(['Kubernetes-Service']), /\(did you mean kubernetes-service\?\)/)
 })
 
+test('the names that Kubernetes has for a controller lead to the name that this program has', () => {
+  const names = {
+    'endpoints-controller': 'endpoints',
+    endpoint: 'endpoints',
+    'endpointslice-controller': 'endpointslice',
+    'endpointslice-mirroring-controller': 'endpointslice-mirroring',
+    endpointslicemirroring: 'endpointslice-mirroring',
+    'service-cidr-controller': 'service-cidr',
+    'start-system-namespaces-controller': 'system-namespaces',
+  }
+  for (const [theirs, ours] of Object.entries(names)) {
+    assert.throws(() => parseControllers([theirs]), new RegExp(`\\(did you mean ${ours}\\?\\)`), theirs)
+  }
+})
+
 test('the controllers of kube-controller-manager are selected only by name', () => {
   for (const name of workloadControllerNames) {
     assert.equal(isSelected(parseControllers(['auto']), name), false)

@@ -1,5 +1,6 @@
 import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { decodedTime, GoTypeError, mismatch } from '../protobuf/go-decode.ts'
+import { setMember } from '../protobuf/go-json.ts'
 import type { Members } from './kind.ts'
 import { anyWithNull, type Schema, string } from './schema.ts'
 
@@ -131,13 +132,6 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
 /** A member of the object itself; undefined for a member of its prototype, such as `__proto__`. */
 export function ownMember(container: Members, key: string): unknown {
   return Object.hasOwn(container, key) ? container[key] : undefined
-}
-
-/** Sets a member, even one called `__proto__`: an assignment would set the prototype instead. */
-export function setMember(target: Record<string, unknown>, key: string, value: unknown): void {
-  const descriptor = { value, enumerable: true, configurable: true, writable: true }
-  if (key === '__proto__') Object.defineProperty(target, key, descriptor)
-  else target[key] = value
 }
 
 /**

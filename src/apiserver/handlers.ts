@@ -1,4 +1,5 @@
 import { apiVersionOf, isRecord } from '../kube/resources.ts'
+import { keyOf } from '../kube/store.ts'
 import type { ApiRequest, ApiResponse } from '../kube/transport.ts'
 import { decodedByGoType, GoTypeError } from '../protobuf/go-decode.ts'
 import { applyTo, ownedOnApply, refuseNull } from './apply.ts'
@@ -37,12 +38,10 @@ import { tableResponse } from './table.ts'
 import { checkPatchedType, checkTypeOfBody } from './type-meta.ts'
 import { applyFaults } from './typed-fields.ts'
 import { openWatch, type WatchContext } from './watch.ts'
-import { createObject, deleteObject, keyOf, reviewed, type Target, updateObject, type WriteContext } from './writes.ts'
+import { createObject, deleteObject, reviewed, type Target, updateObject, type WriteContext } from './writes.ts'
 
 type CollectionRoute = Extract<Route, { to: 'collection' }>
 type ObjectRoute = Extract<Route, { to: 'object' }>
-type ScaleRoute = Extract<Route, { to: 'scale' }>
-type FoundRoute = CollectionRoute | ObjectRoute | ScaleRoute
 
 /** Refuses an object because of its unknown fields, which are given by their paths. */
 type RefusalOfUnknown = (unknown: readonly string[]) => Error
@@ -65,7 +64,7 @@ export class Handlers {
     const isHead = asked.method === 'HEAD' && route.kind.isCustom === true
     const request: ApiRequest = isHead ? { ...asked, method: 'GET' } : asked
     this.#warnings = []
-    if (route.to === 'scale') return this.#scaleInForm(route, request)
+    if (route.to === 'object' && route.subresource === 'scale') return this.#scaleInForm(route, request)
     const response = route.to === 'collection' ? this.#collection(route, request, signal) : this.#object(route, request)
     const answer = this.#inForm(route, response, request)
     const isWrite = ['POST', 'PUT', 'PATCH'].includes(request.method)
@@ -110,7 +109,7 @@ export class Handlers {
     return readDraft(kind, this.#known(kind, request.body, request, refusal))
   }
 
-  #inForm({ to, kind }: FoundRoute, response: ApiResponse, request: ApiRequest): ApiResponse {
+  #inForm({ to, kind }: CollectionRoute | ObjectRoute, response: ApiResponse, request: ApiRequest): ApiResponse {
     const form = formRequested(request)
     if (form === undefined) return response
     // Decided by the route, because a single custom resource may have a member `items` too.
@@ -170,14 +169,14 @@ export class Handlers {
     return live
   }
 
-  #scaleInForm(route: ScaleRoute, request: ApiRequest): ApiResponse {
+  #scaleInForm(route: ObjectRoute, request: ApiRequest): ApiResponse {
     const answer = this.#inForm({ ...route, kind: scaleKind }, answered(200, this.#scale(route, request)), request)
     return this.#withWarnings(route.kind, answer, undefined)
   }
 
-  #scale({ kind, namespace, name }: ScaleRoute, request: ApiRequest): StoredObject {
+  #scale(route: ObjectRoute, request: ApiRequest): StoredObject {
+    const { kind, name } = route
     const paths = kind.scale as ScalePaths
-    const route = { kind, namespace, name, subresource: 'scale' } as const
     const update = (change: (live: StoredObject) => Draft, guarded: boolean): StoredObject => {
       const options = { ...writeOptions(request, 'Update'), guarded }
       const changed = (live: StoredObject) => ({ draft: scaled(paths, live, change(live)) })
@@ -185,7 +184,7 @@ export class Handlers {
     }
     switch (request.method) {
       case 'GET':
-        return scaleOf(paths, this.#get({ to: 'object', ...route, subresource: undefined }, request))
+        return scaleOf(paths, this.#get(route, request))
       case 'PUT':
         return update(() => {
           const draft = this.#draft(scaleKind, request)
@@ -309,8 +308,8 @@ export class Handlers {
     return answered(200, list)
   }
 
-  #live({ kind, namespace, name }: Omit<Target, 'subresource'>): StoredObject | undefined {
-    return this.#context.store.objects(kind).get(keyOf(namespace, name))
+  #live(target: Omit<Target, 'subresource'>): StoredObject | undefined {
+    return this.#context.store.objects(target.kind).get(keyOf(target))
   }
 }
 

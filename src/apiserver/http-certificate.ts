@@ -1,4 +1,4 @@
-import { createPrivateKey, generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
+import { generateKeyPairSync, type KeyObject, randomBytes, sign } from 'node:crypto'
 import { tryParseAddress } from '../net/address.ts'
 
 /** A certificate with its key, both as PEM. */
@@ -72,8 +72,7 @@ export function distinguishedName(attributes: readonly (readonly [id: readonly n
 }
 
 export function newKey(): { readonly publicKey: KeyObject; readonly privateKey: KeyObject } {
-  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
-  return { publicKey, privateKey: createPrivateKey(privateKey.export({ type: 'pkcs8', format: 'pem' })) }
+  return generateKeyPairSync('ec', { namedCurve: 'P-256' })
 }
 
 /** An element of DER: tag, length, and at most 65,535 bytes of content. */

@@ -115,8 +115,7 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
   const others = isEverywhere ? ownAddresses() : isLoopbackName(host) ? [] : [host]
   const names = ['localhost', '127.0.0.1', '::1', ...others]
   const tls = selfSignedCertificate(names, YEAR_MS)
-  const send = transport.send.bind(transport)
-  const serving = await serveApi({ send, host, port, tls, token, limits, logger })
+  const serving = await serveApi({ send: transport.send, host, port, tls, token, limits, logger })
   // No client can connect to "all addresses".
   const url = isEverywhere ? `https://localhost:${serving.port}` : serving.url
   const kubeconfig = kubeconfigOf(url, tls.certificate, token)

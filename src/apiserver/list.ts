@@ -1,4 +1,5 @@
 import { apiVersionOf } from '../kube/resources.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import type { Kind } from './kind.ts'
 import { type ListOptions, revisionOf } from './query.ts'
 import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
@@ -50,13 +51,10 @@ export function listObjects(store: Store, kind: Kind, namespace: string | undefi
 const listedForms = new WeakMap<StoredObject, object>()
 
 function listed(object: StoredObject): object {
-  let form = listedForms.get(object)
-  if (form === undefined) {
+  return getOrMake(listedForms, object, () => {
     const { kind: _kind, apiVersion: _apiVersion, ...rest } = object
-    form = Object.freeze(rest)
-    listedForms.set(object, form)
-  }
-  return form
+    return Object.freeze(rest)
+  })
 }
 
 function stateAt(

@@ -1,6 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
-import { equalJson, ownMember, setMember } from './decode.ts'
+import { setMember } from '../protobuf/go-json.ts'
+import { equalJson, ownMember } from './decode.ts'
 import type { Members } from './kind.ts'
 import { badRequest, tooManyOperations, unprocessable, unsupportedMediaType } from './refusal.ts'
 import type { Schema } from './schema.ts'

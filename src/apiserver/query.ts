@@ -1,6 +1,6 @@
 import type { ApiRequest } from '../kube/transport.ts'
 import type { Kind } from './kind.ts'
-import { badRequest, FieldErrors, invalid } from './refusal.ts'
+import { badRequest, FieldErrors } from './refusal.ts'
 import { parseFieldSelector, parseLabelSelector } from './selectors.ts'
 import type { StoredObject } from './store.ts'
 
@@ -58,46 +58,35 @@ function matcher(label: string, field: string, kind: Kind): (object: StoredObjec
 }
 
 function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resourceVersionMatch'] {
-  const value = parameter(query, 'resourceVersionMatch')
-  if (value === undefined || value === '') return undefined
+  const value = parameter(query, matchField) || undefined
   if (value === 'Exact' || value === 'NotOlderThan') return value
-  const message = `Unsupported value: ${JSON.stringify(value)}: supported values: "Exact", "NotOlderThan", ""`
-  throw refused('FieldValueNotSupported', message)
+  const errors = new FieldErrors()
+  if (value !== undefined) errors.notSupported(matchField, value, ['Exact', 'NotOlderThan', ''])
+  errors.refuse(listOptionsKind, '')
+  return undefined
 }
 
 /** Those checks of apimachinery's ValidateListOptions that real clients fail. */
 function checkCombination(options: ListOptions): void {
   const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
-  if (sendInitialEvents !== undefined) {
-    if (!watch) throw forbidden('sendInitialEvents is forbidden for list', 'sendInitialEvents')
-    if (match !== 'NotOlderThan') throw withoutNotOlderThan(match)
-    return
-  }
-  if (match === undefined) return
-  if (watch) throw forbidden('resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided')
-  if (resourceVersion === undefined)
-    throw forbidden('resourceVersionMatch is forbidden unless resourceVersion is provided')
-  if (options.continue !== undefined) throw forbidden('resourceVersionMatch is forbidden when continue is provided')
-  if (match === 'Exact' && resourceVersion === '0')
-    throw forbidden('resourceVersionMatch "exact" is forbidden for resourceVersion "0"')
-}
-
-function forbidden(why: string, field?: string): Error {
-  return refused('FieldValueForbidden', `Forbidden: ${why}`, field)
-}
-
-function withoutNotOlderThan(match: ListOptions['resourceVersionMatch']): Error {
-  const field = 'resourceVersionMatch'
   const errors = new FieldErrors()
-  errors.forbidden(field, 'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan')
-  if (match !== undefined) errors.notSupported(field, match, ['NotOlderThan'])
-  return invalid(listOptionsKind, '', errors.causes)
+  if (sendInitialEvents !== undefined) {
+    if (!watch) errors.forbidden('sendInitialEvents', 'sendInitialEvents is forbidden for list')
+    else if (match !== 'NotOlderThan') {
+      errors.forbidden(matchField, 'sendInitialEvents requires setting resourceVersionMatch to NotOlderThan')
+      if (match !== undefined) errors.notSupported(matchField, match, ['NotOlderThan'])
+    }
+  } else if (match !== undefined) {
+    const forbid = (why: string): void => errors.forbidden(matchField, `resourceVersionMatch ${why}`)
+    if (watch) forbid('is forbidden for watch unless sendInitialEvents is provided')
+    else if (resourceVersion === undefined) forbid('is forbidden unless resourceVersion is provided')
+    else if (options.continue !== undefined) forbid('is forbidden when continue is provided')
+    else if (match === 'Exact' && resourceVersion === '0') forbid('"exact" is forbidden for resourceVersion "0"')
+  }
+  errors.refuse(listOptionsKind, '')
 }
 
-function refused(reason: string, message: string, field = 'resourceVersionMatch'): Error {
-  return invalid(listOptionsKind, '', [{ reason, message, field }])
-}
-
+const matchField = 'resourceVersionMatch'
 const listOptionsKind = { kind: 'ListOptions', group: 'meta.k8s.io' }
 
 /** Undefined if the parameter is missing, empty, zero or negative, which all mean the same. */

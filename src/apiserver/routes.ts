@@ -1,7 +1,7 @@
 import { groupVersionPath } from '../kube/resources.ts'
 import type { ApiRequest } from '../kube/transport.ts'
 import { memoize } from '../runtime/memo.ts'
-import type { Kind } from './kind.ts'
+import type { Kind, Subresource } from './kind.ts'
 
 export type Route =
   | { readonly to: 'collection'; readonly kind: Kind; readonly namespace: string | undefined }
@@ -10,9 +10,8 @@ export type Route =
       readonly kind: Kind
       readonly namespace: string | undefined
       readonly name: string
-      readonly subresource: 'status' | undefined
+      readonly subresource: Subresource
     }
-  | { readonly to: 'scale'; readonly kind: Kind; readonly namespace: string | undefined; readonly name: string }
   /** Below a served group version, but nothing exists there. */
   | { readonly to: 'nothing' }
   /** Not below a served group version: discovery, health, or an unknown path. */
@@ -54,10 +53,10 @@ function findBelow(plurals: ReadonlyMap<string, Kind>, parts: readonly string[])
   if (name === undefined) return { to: 'collection', kind, namespace }
   if (kind.resource.namespaced && namespace === undefined) return { to: 'nothing' }
   if (kind.review !== undefined) return { to: 'nothing' }
-  if (subresource === undefined) return { to: 'object', kind, namespace, name, subresource: undefined }
-  if (subresource === 'status' && kind.hasStatus) return { to: 'object', kind, namespace, name, subresource }
-  if (subresource === 'scale' && kind.scale !== undefined) return { to: 'scale', kind, namespace, name }
-  return { to: 'nothing' }
+  if (subresource === 'status' && !kind.hasStatus) return { to: 'nothing' }
+  if (subresource === 'scale' && kind.scale === undefined) return { to: 'nothing' }
+  if (subresource !== undefined && subresource !== 'status' && subresource !== 'scale') return { to: 'nothing' }
+  return { to: 'object', kind, namespace, name, subresource }
 }
 
 /** Undefined for broken percent-encoding. */

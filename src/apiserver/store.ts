@@ -1,4 +1,5 @@
 import { type KubeObject, type ObjectMeta, qualifiedPlural, type Resource } from '../kube/resources.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { bytesOf } from './object-size.ts'
 
 /** An object as the server stores it: frozen, with all the fields that the server sets. */
@@ -67,23 +68,14 @@ export class Store {
   /** The objects of a kind, in the form in which the kind serves them. */
   objects(kind: { readonly resource: Resource<KubeObject>; readonly storedAs?: Conversion }): Objects {
     const collection = this.stored(kind)
-    if (kind.storedAs === undefined) return collection
-    let converted = this.#converted.get(kind.storedAs)
-    if (converted === undefined) {
-      converted = new ConvertedCollection(collection, kind.storedAs)
-      this.#converted.set(kind.storedAs, converted)
-    }
-    return converted
+    const conversion = kind.storedAs
+    if (conversion === undefined) return collection
+    return getOrMake(this.#converted, conversion, () => new ConvertedCollection(collection, conversion))
   }
 
   /** The collection of this name, which is the kind's qualified plural. It is created on first use. */
   collection(name: string): Collection {
-    let collection = this.#collections.get(name)
-    if (collection === undefined) {
-      collection = new Collection(() => ++this.#revision, this.#historyLimit)
-      this.#collections.set(name, collection)
-    }
-    return collection
+    return getOrMake(this.#collections, name, () => new Collection(() => ++this.#revision, this.#historyLimit))
   }
 
   /** Discards all history, as etcd's compaction does. */
@@ -274,12 +266,7 @@ class ConvertedCollection implements Objects {
   }
 
   #form(object: StoredObject): StoredObject {
-    let form = this.#forms.get(object)
-    if (form === undefined) {
-      form = this.#conversion.fromStored(object)
-      this.#forms.set(object, form)
-    }
-    return form
+    return getOrMake(this.#forms, object, () => this.#conversion.fromStored(object))
   }
 }
 

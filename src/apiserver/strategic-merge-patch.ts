@@ -1,6 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import { DEEPEST_NESTING } from '../kube/transport.ts'
-import { ownMember, setMember } from './decode.ts'
+import { setMember } from '../protobuf/go-json.ts'
+import { ownMember } from './decode.ts'
 import { goText, goTypeOf } from './go-text.ts'
 import type { Members } from './kind.ts'
 import { badRequest, internalError, unprocessable } from './refusal.ts'

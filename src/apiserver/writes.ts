@@ -1,4 +1,5 @@
 import { apiVersionOf } from '../kube/resources.ts'
+import { keyOf } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime, parseTime } from '../runtime/time-format.ts'
@@ -20,7 +21,6 @@ import {
   FieldErrors,
   forbidden,
   internalError,
-  invalid,
   notFound,
   preconditionFailed,
   resourceVersionConflict,
@@ -80,7 +80,7 @@ export function createObject(
   checkTarget(draft, namespace, undefined)
   const collection = store.objects(kind)
   let metadata = metaForCreate(draft, namespace, context)
-  const isTaken = (): boolean => collection.get(keyOf(namespace, metadata.name ?? '')) !== undefined
+  const isTaken = (): boolean => collection.get(keyOf({ namespace, name: metadata.name ?? '' })) !== undefined
   if (draft.metadata?.name === undefined) {
     for (let tries = 1; tries < MOST_NAMES && isTaken(); tries++) metadata = metaForCreate(draft, namespace, context)
   }
@@ -93,7 +93,7 @@ export function createObject(
     throw internalError('resourceVersion should not be set on objects to be created')
   }
   const reservation = kind.reserve?.(prepared, undefined, options)
-  const key = keyOf(namespace, name)
+  const key = keyOf({ namespace, name })
   if (isTaken()) throw alreadyExists(resource, name)
   const managed = options.managers ?? ownedOnCreate(kind, draft, options.manager, context.clock)
   const complete = completed(kind, reservation?.object ?? prepared, managed)
@@ -126,15 +126,18 @@ export function updateObject(
 ): StoredObject {
   const { kind, namespace, name, subresource } = target
   const collection = context.store.objects(kind)
-  const key = keyOf(namespace, name)
+  const key = keyOf(target)
   const live = collection.get(key)
   if (live === undefined) throw notFound(kind.resource, name)
   const { draft, managers } = change(live)
   checkTarget(draft, namespace, name)
   const given = draft.metadata?.resourceVersion
   const version = given === '0' ? undefined : given
-  if (version === undefined && options.guarded === true && kind.requiresResourceVersion === true)
-    throw unguarded(kind, name)
+  if (version === undefined && options.guarded === true && kind.requiresResourceVersion === true) {
+    const errors = new FieldErrors()
+    errors.invalid('metadata.resourceVersion', 0, 'must be specified for an update')
+    errors.refuse({ kind: kind.resource.plural, group: kind.resource.group }, name)
+  }
   if (version !== undefined && version !== live.metadata.resourceVersion) {
     if (!/^\d+$/.test(version))
       throw internalError(`strconv.ParseUint: parsing ${JSON.stringify(version)}: invalid syntax`)
@@ -180,7 +183,7 @@ export function deleteObject(
 ): { readonly object: StoredObject; readonly gone: boolean } {
   const { kind, name } = target
   const collection = context.store.objects(kind)
-  const key = keyOf(target.namespace, name)
+  const key = keyOf(target)
   const live = collection.get(key)
   if (live === undefined) throw notFound(kind.resource, name)
   checkPreconditions(kind, live, request)
@@ -191,10 +194,6 @@ export function deleteObject(
   // As in upstream, objects of kinds with grace periods are marked first, even for a period of zero.
   const last = !gone || kind.graceSeconds !== undefined ? collection.put(key, marked) : live
   return { object: gone ? removeObject(kind, collection, key, last) : last, gone }
-}
-
-export function keyOf(namespace: string | undefined, name: string): string {
-  return namespace === undefined ? name : `${namespace}/${name}`
 }
 
 /** Removes an object from the store, and releases its addresses and ports. Returns its last state. */
@@ -303,12 +302,6 @@ function definedOnly(members: Members): Members {
   return Object.values(members).includes(undefined)
     ? Object.fromEntries(Object.entries(members).filter(([, value]) => value !== undefined))
     : members
-}
-
-function unguarded(kind: Kind, name: string): Error {
-  const errors = new FieldErrors()
-  errors.invalid('metadata.resourceVersion', 0, 'must be specified for an update')
-  return invalid({ kind: kind.resource.plural, group: kind.resource.group }, name, errors.causes)
 }
 
 /**

@@ -2,6 +2,7 @@ import type {
   CoreV1Event,
   EventsV1Event,
   V1ConfigMap,
+  V1CustomResourceDefinition,
   V1EndpointSlice,
   V1Endpoints,
   V1IPAddress,
@@ -31,6 +32,7 @@ export type Pod = Json<V1Pod>
 export type Node = Json<V1Node>
 export type TokenReview = Json<V1TokenReview>
 export type SubjectAccessReview = Json<V1SubjectAccessReview>
+export type CustomResourceDefinition = Json<V1CustomResourceDefinition>
 
 /** The identity of a kind: where it is served, and the apiVersion and kind of its objects. */
 export interface Resource<T extends KubeObject> {
@@ -66,7 +68,7 @@ export const coreEvents: Resource<Json<CoreV1Event>> = resource('', 'events', 'E
 export const secrets: Resource<Json<V1Secret>> = resource('', 'secrets', 'Secret', true)
 export const serviceAccounts: Resource<Json<V1ServiceAccount>> = resource('', 'serviceaccounts', 'ServiceAccount', true)
 
-export const customResourceDefinitions: Resource<KubeObject> = resource(
+export const customResourceDefinitions: Resource<CustomResourceDefinition> = resource(
   'apiextensions.k8s.io',
   'customresourcedefinitions',
   'CustomResourceDefinition',

@@ -41,7 +41,7 @@ export function jsonOfProtobuf(bytes: Buffer): Readonly<Record<string, unknown>>
 }
 
 /** Decodes apimachinery's runtime.Unknown. The generated code would take 30 ms to load. @throws ProtobufError */
-function envelopeOf(bytes: Uint8Array): {
+export function envelopeOf(bytes: Uint8Array): {
   readonly apiVersion: string
   readonly kind: string
   readonly raw: Uint8Array
@@ -92,12 +92,12 @@ function readField(reader: BinaryReader, wireType: WireType, field: Field, into:
   }
   if (holds === 'map') {
     const [key, value] = readEntry(reader.bytes(), type, wrong)
-    define(ownMember<Json>(into, name, {}), key, value)
+    setMember(ownMember<Json>(into, name, {}), key, value)
     return
   }
   const value = readValue(reader, type)
   if (holds === 'list') ownMember<unknown[]>(into, name, []).push(value)
-  else if (value !== undefined && !(omitEmpty && isEmpty(value))) define(into, name, value)
+  else if (value !== undefined && !(omitEmpty && isEmpty(value))) setMember(into, name, value)
 }
 
 /** Reads a value of this type; undefined if Go writes null for it. */
@@ -147,7 +147,7 @@ function readEntry(bytes: Uint8Array, type: string, wrong: () => Error): readonl
 }
 
 /** The integers and bytes in a message of scalars, by field number. */
-function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Array> {
+export function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Array> {
   const parts = new Map<number, bigint | Uint8Array>()
   const reader = new BinaryReader(bytes)
   while (reader.pos < reader.len) {
@@ -174,11 +174,11 @@ function intOrStringOf(parts: Parts): number | string {
   return parts.get(1) === 1n ? textOf(parts.get(3)) : Number(parts.get(2) ?? 0n)
 }
 
-function textOf(part: bigint | Uint8Array | undefined): string {
+export function textOf(part: bigint | Uint8Array | undefined): string {
   return Buffer.from(bytesOf(part)).toString('utf8')
 }
 
-function bytesOf(part: bigint | Uint8Array | undefined): Uint8Array {
+export function bytesOf(part: bigint | Uint8Array | undefined): Uint8Array {
   return part instanceof Uint8Array ? part : new Uint8Array()
 }
 
@@ -201,13 +201,15 @@ export function isEmpty(value: unknown): boolean {
 
 /** A list or map among the members. It is added if it is missing. */
 function ownMember<T extends object>(into: Json, name: string, empty: T): T {
-  if (!Object.hasOwn(into, name)) define(into, name, empty)
+  if (!Object.hasOwn(into, name)) setMember(into, name, empty)
   return into[name] as T
 }
 
-/** Sets a member of any name. Assigning to `__proto__` would set the prototype. */
-export function define(into: Json, name: string, value: unknown): void {
-  Object.defineProperty(into, name, { value, enumerable: true, configurable: true, writable: true })
+/** Sets a member, even one called `__proto__`: an assignment would set the prototype instead. */
+export function setMember(target: Json, key: string, value: unknown): void {
+  const descriptor = { value, enumerable: true, configurable: true, writable: true }
+  if (key === '__proto__') Object.defineProperty(target, key, descriptor)
+  else target[key] = value
 }
 
 export function damaged(): ProtobufError {

@@ -6,6 +6,7 @@ import {
   type Message,
   type MessageShape,
 } from '@bufbuild/protobuf'
+import { getOrMake } from '../runtime/memo.ts'
 import { type MapEntry, MapEntrySchema } from './gen/k8s.io/apimachinery/pkg/apis/meta/v1/generated_pb.ts'
 
 /**
@@ -75,10 +76,5 @@ function keyOf(entry: MapEntry): Buffer {
 const pointerFields = new WeakMap<DescField, boolean>()
 
 function isPointer(field: DescField): boolean {
-  let result = pointerFields.get(field)
-  if (result === undefined) {
-    result = pointers.has(`${field.parent.typeName}.${field.name}`)
-    pointerFields.set(field, result)
-  }
-  return result
+  return getOrMake(pointerFields, field, () => pointers.has(`${field.parent.typeName}.${field.name}`))
 }

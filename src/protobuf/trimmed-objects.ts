@@ -1,14 +1,18 @@
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import {
+  bytesOf,
   damaged,
-  define,
+  envelopeOf,
   type Field,
   fieldsOf,
   isEmpty,
   isVarint,
   jsonOfMessage,
   ProtobufError,
+  partsOf,
   readValue,
+  setMember,
+  textOf,
 } from './go-json.ts'
 import { protobufPrefix } from './object-prefix.ts'
 
@@ -44,19 +48,21 @@ export function trimmedReader(message: string, fields: FieldTree): TrimmedReader
   return {
     fields,
     answer: (bytes) =>
-      reading(bytes, (source) => {
-        const { kind, raw } = source.envelope(0, source.length)
-        if (kind === 'Status') return source.status(raw)
+      reading(() => {
+        const { kind, raw } = enveloped(bytes)
+        if (kind === 'Status') return statusOf(raw)
         if (!kind.endsWith('List')) throw new ProtobufError(`the answer is of kind ${JSON.stringify(kind)}, not a list`)
-        return source.list(raw, object)
+        return new Source(raw).list(object)
       }),
     event: (bytes) =>
-      reading(bytes, (source) => {
-        const { type = '', raw } = source.watchEvent()
-        const { apiVersion, kind, raw: inner } = source.envelope(raw.at, raw.end)
-        if (type === 'ERROR') return { type, object: source.status(inner) }
+      reading(() => {
+        // A metav1.WatchEvent: the type, and the object in a RawExtension.
+        const event = partsOf(bytes)
+        const type = textOf(event.get(1))
+        const { apiVersion, kind, raw } = enveloped(bytesOf(partsOf(bytesOf(event.get(2))).get(1)))
+        if (type === 'ERROR') return { type, object: statusOf(raw) }
         const steps = type === 'BOOKMARK' ? bookmark : object
-        return { type, object: source.message(inner, steps, { apiVersion, kind }) }
+        return { type, object: new Source(raw).message(steps, { apiVersion, kind }) }
       }),
   }
 }
@@ -91,17 +97,23 @@ function stepsOf(message: string, tree: FieldTree): Steps {
 
 const listMetadata = stepsOf('meta/v1.ListMeta', { resourceVersion: true, continue: true })
 
-function reading<T>(bytes: Uint8Array, read: (source: Source) => T): T {
+function reading<T>(read: () => T): T {
   try {
-    return read(new Source(bytes))
+    return read()
   } catch (error) {
     throw error instanceof ProtobufError ? error : damaged()
   }
 }
 
-interface Part {
-  readonly at: number
-  readonly end: number
+function enveloped(bytes: Uint8Array): ReturnType<typeof envelopeOf> {
+  if (!protobufPrefix.equals(bytes.subarray(0, protobufPrefix.length))) {
+    throw new ProtobufError('the answer is not a protobuf object')
+  }
+  return envelopeOf(bytes.subarray(protobufPrefix.length))
+}
+
+function statusOf(raw: Uint8Array): Readonly<Json> {
+  return { apiVersion: 'v1', kind: 'Status', ...jsonOfMessage('meta/v1.Status', raw) }
 }
 
 /**
@@ -114,9 +126,7 @@ function tooMany(): ProtobufError {
   return new ProtobufError('the protobuf message has too many values for its length')
 }
 
-const nothing: Part = { at: 0, end: 0 }
-
-/** One reader for all messages in an answer: one for each message would take most of the time. */
+/** One reader for all messages in an object or a list: one for each message would take most of the time. */
 class Source {
   readonly #bytes: Buffer
   readonly #reader: BinaryReader
@@ -129,39 +139,18 @@ class Source {
     this.#left = 1000 + bytes.length / LEAST_BYTES
   }
 
-  get length(): number {
-    return this.#bytes.length
-  }
-
-  /** Reads the prefix and apimachinery's runtime.Unknown, which contains the object. */
-  envelope(at: number, end: number): { readonly apiVersion: string; readonly kind: string; readonly raw: Part } {
-    const start = at + protobufPrefix.length
-    if (start > end || !this.#bytes.subarray(at, start).equals(protobufPrefix)) {
-      throw new ProtobufError('the answer is not a protobuf object')
-    }
-    const parts = this.#parts({ at: start, end })
-    const type = this.#parts(parts.get(1) ?? nothing)
-    return { apiVersion: this.#text(type.get(1)), kind: this.#text(type.get(2)), raw: parts.get(2) ?? nothing }
-  }
-
-  /** A metav1.WatchEvent; `raw` is the object, with its own prefix. */
-  watchEvent(): { readonly type: string; readonly raw: Part } {
-    const parts = this.#parts({ at: 0, end: this.length })
-    return { type: this.#text(parts.get(1)), raw: this.#parts(parts.get(2) ?? nothing).get(1) ?? nothing }
-  }
-
   /** Any list: its metadata is field 1, its items are field 2. */
-  list({ at, end }: Part, object: Steps): { readonly metadata: Json; readonly items: readonly Json[] } {
+  list(object: Steps): { readonly metadata: Json; readonly items: readonly Json[] } {
     const reader = this.#reader
+    const end = reader.len
     let metadata: Json = {}
     const items: Json[] = []
-    reader.pos = at
     while (reader.pos < end) {
       const tag = reader.uint32()
       if (tag >>> 3 > 2) this.#skip(tag & 7, end)
       else if ((tag & 7) !== WireType.LengthDelimited) throw damaged()
       else if (tag >>> 3 === 1) metadata = this.#next(end, listMetadata)
-      else if (items.length > 1000 + this.length / LEAST_OBJECT_BYTES) throw tooMany()
+      else if (items.length > 1000 + end / LEAST_OBJECT_BYTES) throw tooMany()
       else items.push(this.#next(end, object))
     }
     return { metadata, items }
@@ -171,14 +160,9 @@ class Source {
     if (--this.#left < 0) throw tooMany()
   }
 
-  message({ at, end }: Part, steps: Steps, into: Json): Json {
-    this.#reader.pos = at
-    this.#read(end, steps, into)
+  message(steps: Steps, into: Json): Json {
+    this.#read(this.#reader.len, steps, into)
     return into
-  }
-
-  status({ at, end }: Part): Readonly<Json> {
-    return { apiVersion: 'v1', kind: 'Status', ...jsonOfMessage('meta/v1.Status', this.#bytes.subarray(at, end)) }
   }
 
   /** Reads the message whose length comes next. */
@@ -230,8 +214,7 @@ class Source {
       else this.#skip(tag & 7, end)
     }
     if (reader.pos !== end) throw damaged()
-    if (key === '__proto__') define(into, key, value)
-    else into[key] = value
+    setMember(into, key, value)
   }
 
   #scalar(type: string, end: number): unknown {
@@ -265,27 +248,5 @@ class Source {
     // Groups are obsolete, and can be nested without limit.
     else throw damaged()
     if (reader.pos > end) throw damaged()
-  }
-
-  /** The parts of a short message, by field number. */
-  #parts({ at, end }: Part): ReadonlyMap<number, Part> {
-    const parts = new Map<number, Part>()
-    const reader = this.#reader
-    reader.pos = at
-    while (reader.pos < end) {
-      const tag = reader.uint32()
-      if ((tag & 7) !== WireType.LengthDelimited) {
-        this.#skip(tag & 7, end)
-        continue
-      }
-      const to = this.#endOfNext(end)
-      parts.set(tag >>> 3, { at: reader.pos, end: to })
-      reader.pos = to
-    }
-    return parts
-  }
-
-  #text(part: Part | undefined): string {
-    return part === undefined ? '' : this.#bytes.toString('utf8', part.at, part.end)
   }
 }

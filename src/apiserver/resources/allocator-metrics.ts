@@ -1,3 +1,5 @@
+import { getOrMake } from '../../runtime/memo.ts'
+
 /** `static`: a client has chosen the address or port. */
 export type AllocationScope = 'static' | 'dynamic'
 
@@ -48,9 +50,7 @@ export class AllocatorMetrics {
   }
 
   #of(metric: Metric): Map<string, number> {
-    const values = this.#values.get(metric) ?? new Map<string, number>()
-    this.#values.set(metric, values)
-    return values
+    return getOrMake(this.#values, metric, () => new Map())
   }
 }
 

@@ -1,4 +1,4 @@
-import { type Address, parseAddress, tryParseAddress } from '../../net/address.ts'
+import { type Address, parseAddress } from '../../net/address.ts'
 import { addressAt, type Cidr, cidrContains, indexOf, parseCidr, usableSize } from '../../net/cidr.ts'
 import { type PortRange, portRangeContains } from '../../net/host-port.ts'
 import { type Random, randomInteger } from '../../runtime/random.ts'
@@ -110,12 +110,6 @@ function staticBlockSize(cidr: Cidr): number {
   if (cidr.size <= 16n) return 0
   const sixteenth = cidr.size / 16n
   return sixteenth < 16n ? 16 : sixteenth > 256n ? 256 : Number(sixteenth)
-}
-
-/** `IPv4` or `IPv6`; undefined if the text is not an address. */
-export function familyOf(text: string): 'IPv4' | 'IPv6' | undefined {
-  const address = tryParseAddress(text)
-  return address === undefined ? undefined : `IPv${address.family}`
 }
 
 export const ALLOCATED = 'provided port is already allocated'

@@ -1,4 +1,4 @@
-import { customResourceDefinitions, isRecord } from '../../kube/resources.ts'
+import { type CustomResourceDefinition, customResourceDefinitions, isRecord } from '../../kube/resources.ts'
 import { nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import { parseJsonPath } from '../json-path.ts'
@@ -10,42 +10,10 @@ import type { StoredObject } from '../store.ts'
 import { checkName } from './endpoints.ts'
 import { withFirstGeneration, withGeneration } from './generations.ts'
 
-export interface DefinitionSpec {
-  readonly group: string
-  readonly scope: 'Namespaced' | 'Cluster'
-  readonly names: {
-    readonly plural: string
-    readonly singular: string
-    readonly kind: string
-    readonly listKind: string
-    readonly shortNames?: readonly string[]
-    readonly categories?: readonly string[]
-  }
-  readonly versions: readonly DefinitionVersion[]
-}
-
-export interface DefinitionVersion {
-  readonly name: string
-  readonly served: boolean
-  readonly storage: boolean
-  readonly schema?: { readonly openAPIV3Schema?: JsonSchema }
-  readonly subresources?: { readonly status?: object; readonly scale?: ScaleSubresource }
-  readonly additionalPrinterColumns?: readonly PrinterColumn[]
-  readonly selectableFields?: readonly { readonly jsonPath: string }[]
-}
-
-export interface ScaleSubresource {
-  readonly specReplicasPath: string
-  readonly statusReplicasPath: string
-  readonly labelSelectorPath?: string
-}
-
-export interface PrinterColumn {
-  readonly name: string
-  readonly type: string
-  readonly jsonPath: string
-  readonly priority?: number
-}
+export type DefinitionSpec = CustomResourceDefinition['spec']
+export type DefinitionVersion = DefinitionSpec['versions'][number]
+export type ScaleSubresource = NonNullable<NonNullable<DefinitionVersion['subresources']>['scale']>
+export type PrinterColumn = NonNullable<DefinitionVersion['additionalPrinterColumns']>[number]
 
 /** The parts of a structural schema that describe what an object consists of. */
 export interface JsonSchema {

@@ -1,4 +1,5 @@
 import { apiVersionOf, isRecord, type KubeObject, type Resource } from '../../kube/resources.ts'
+import { getOrMake } from '../../runtime/memo.ts'
 import { ageColumn, type Column, nameColumn, timeSince } from '../columns.ts'
 import { parseJsonPath, valueText } from '../json-path.ts'
 import type { Draft, Kind, ScalePaths } from '../kind.ts'
@@ -33,14 +34,14 @@ function resourceOf(
 function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersion, stored: Resource<Draft>): Kind {
   const { names } = spec
   const resource = resourceOf(spec, version)
-  const openApi = version.schema?.openAPIV3Schema ?? {}
+  const openApi = (version.schema?.openAPIV3Schema ?? {}) as JsonSchema
   const hasStatus = version.subresources?.status !== undefined
   const scale = version.subresources?.scale
   const { metadata: _metadata, apiVersion: _apiVersion, kind: _kind, ...properties } = openApi.properties ?? {}
   const ownSchema: JsonSchema = { ...openApi, type: 'object', properties }
   return {
     resource,
-    singular: names.singular,
+    singular: names.singular ?? names.kind.toLowerCase(),
     ...(names.shortNames === undefined ? {} : { shortNames: names.shortNames }),
     ...(names.categories === undefined ? {} : { categories: names.categories }),
     schema: { ...kindSchema(fieldsOf(ownSchema)), ...othersOf(ownSchema, false), keepsNull: true } as Schema,
@@ -257,16 +258,13 @@ interface SchemaMembers {
 const knownMembers = new WeakMap<JsonSchema, SchemaMembers>()
 
 function membersOf(openApi: JsonSchema): SchemaMembers {
-  let members = knownMembers.get(openApi)
-  if (members === undefined) {
+  return getOrMake(knownMembers, openApi, () => {
     const properties = propertiesOf(openApi)
     const defaults = properties
       .filter(([, schema]) => schema.default !== undefined)
       .map(([name, schema]) => ({ name, schema, length: JSON.stringify({ [name]: schema.default }).length }))
-    members = { properties: new Map(properties), defaults }
-    knownMembers.set(openApi, members)
-  }
-  return members
+    return { properties: new Map(properties), defaults }
+  })
 }
 
 const anything: JsonSchema = { 'x-kubernetes-preserve-unknown-fields': true, nullable: true }

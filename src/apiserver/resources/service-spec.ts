@@ -11,7 +11,6 @@ import {
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import * as s from '../schema.ts'
-import { familyOf } from './allocators.ts'
 import { checkName, checkOneOf, checkPort, protocols } from './endpoints.ts'
 
 const ingress = s.list(s.object({ ip: s.string, hostname: s.string, ipMode: s.string, ports: s.list(s.any) }))
@@ -182,8 +181,9 @@ function inferred(
 ): string[] {
   const families = [...(asked ?? [])]
   for (const [index, ip] of (clusterIPs ?? []).entries()) {
-    const family = familyOf(ip)
-    if (family === undefined || index < families.length) continue
+    const address = tryParseAddress(ip)
+    if (address === undefined || index < families.length) continue
+    const family = `IPv${address.family}`
     if (configured.includes(family)) families.push(family)
     else errors.invalid(`spec.clusterIPs[${index}]`, clusterIPs, `${family} is not configured on this cluster`)
   }

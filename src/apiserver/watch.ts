@@ -1,5 +1,5 @@
 import { apiVersionOf } from '../kube/resources.ts'
-import type { Clock } from '../runtime/clock.ts'
+import { type Clock, every } from '../runtime/clock.ts'
 import { type Random, randomInteger } from '../runtime/random.ts'
 import type { Kind } from './kind.ts'
 import { bytesOf } from './object-size.ts'
@@ -71,7 +71,7 @@ export function openWatch(
   stream.onEnd(collection.subscribe(deliver))
   stream.onEnd(clock.schedule(seconds * 1000, () => stream.end()))
   if (options.allowWatchBookmarks) {
-    stream.onEnd(everyMinute(clock, () => stream.push(bookmark(kind, store.revision, false), 0)))
+    stream.onEnd(every(clock, BOOKMARK_PERIOD_MS, () => stream.push(bookmark(kind, store.revision, false), 0)))
   }
   signal.addEventListener('abort', onAbort, { once: true })
   stream.onEnd(() => signal.removeEventListener('abort', onAbort))
@@ -127,15 +127,6 @@ function bookmark(kind: Kind, revision: number, endsInitialEvents: boolean): Wat
   const annotations = endsInitialEvents ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {}
   const metadata = { resourceVersion: String(revision), ...annotations }
   return { type: 'BOOKMARK', object: { kind: kind.resource.kind, apiVersion: apiVersionOf(kind.resource), metadata } }
-}
-
-function everyMinute(clock: Clock, callback: () => void): () => void {
-  let cancel = clock.schedule(BOOKMARK_PERIOD_MS, repeat)
-  function repeat(): void {
-    callback()
-    cancel = clock.schedule(BOOKMARK_PERIOD_MS, repeat)
-  }
-  return () => cancel()
 }
 
 /** One event of a watch, as it is on the wire. */

@@ -44,8 +44,9 @@ export function every(clock: Clock, periodMs: number, onTick: (lateMs: number) =
   const next = (dueMs: number): Cancel =>
     clock.schedule(dueMs - clock.monotonicMs(), () => {
       const nowMs = clock.monotonicMs()
-      onTick(nowMs - dueMs)
+      // Before the call, which may stop the ticks.
       cancel = next(nowMs + periodMs)
+      onTick(nowMs - dueMs)
     })
   let cancel = next(clock.monotonicMs() + periodMs)
   return () => cancel()

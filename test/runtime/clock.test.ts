@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Clock, sleep } from '../../src/runtime/clock.ts'
+import { type Clock, every, sleep } from '../../src/runtime/clock.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
@@ -81,6 +81,17 @@ for (const [name, setUp] of [
     await pass(1)
   })
 }
+
+test('a callback that is called periodically may end that itself', async () => {
+  const time = new VirtualClock()
+  const clock = time.view()
+  let calls = 0
+  const cancel = every(clock, 1000, () => {
+    if (++calls === 2) cancel()
+  })
+  await time.advance(10_000)
+  assert.deepEqual([calls, clock.timers], [2, 0])
+})
 
 test('the system clock does not run a callback at once if its delay overflows setTimeout', async () => {
   let ran = false

@@ -289,7 +289,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'cancel-the-first-bookmark': {
     broken: 'A watch that lasted longer than a minute leaves a timer that goes on for ever.',
-    file: 'apiserver/watch.ts',
+    file: 'runtime/clock.ts',
     text: '  return () => cancel()\n',
     instead: '  return cancel\n',
     tests: ['apiserver/watch.test.ts'],

@@ -10,7 +10,7 @@ import { aggregatedDiscovery, discoveryDocuments, Health } from './discovery.ts'
 import { Handlers } from './handlers.ts'
 import type { Kind } from './kind.ts'
 import { OPENAPI_V2_PATH, openApiDocuments, openApiV2 } from './open-api.ts'
-import { methodNotAllowed, Refusal } from './refusal.ts'
+import { answerOf, methodNotAllowed, Refusal } from './refusal.ts'
 import { Kinds } from './resources/kinds.ts'
 import { Routes, withoutTrailingSlash } from './routes.ts'
 import { Store } from './store.ts'
@@ -130,7 +130,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
         return answer(request, signal)
       } catch (error) {
         if (!(error instanceof Refusal)) throw error
-        return { status: error.httpStatus, headers: json, body: error.body }
+        return answerOf(error)
       }
     },
   }

@@ -153,7 +153,7 @@ test('deleting a collection deletes the objects that the label selector matches'
   assert.equal((await embedded.send('GET', path)).body.items.length, 1)
 })
 
-test('a read at a future resourceVersion returns 504 and retryAfterSeconds', async () => {
+test('a read at a future resourceVersion returns 504, retryAfterSeconds and Retry-After', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', path, endpoints('a'))
   for (const at of [`${path}/a`, path]) {
@@ -161,6 +161,10 @@ test('a read at a future resourceVersion returns 504 and retryAfterSeconds', asy
     assert.equal(status, 504)
     assert.equal(body.details.retryAfterSeconds, 1)
   }
+  const query = [['resourceVersion', '1000']] as const
+  const request = { method: 'GET', path, query, headers: {} } as const
+  const { headers } = await embedded.server.handle(request, new AbortController().signal)
+  assert.deepEqual(headers, { 'content-type': 'application/json', 'retry-after': '1' })
 })
 
 test('a write without fieldManager records the user agent as manager; an apply without it is refused', async () => {

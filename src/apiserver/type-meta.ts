@@ -1,6 +1,6 @@
 import { apiVersionOf, isRecord } from '../kube/resources.ts'
 import type { Kind } from './kind.ts'
-import { badRequest, invalid } from './refusal.ts'
+import { badRequest, cutText, FieldErrors } from './refusal.ts'
 
 /** The length of a body's summary at the end of a refusal, in characters. */
 const MAX_SUMMARY = 30
@@ -34,20 +34,16 @@ export function checkTypeOfBody(kind: Kind, body: unknown): void {
 export function checkPatchedType(kind: Kind, patched: unknown): void {
   if (kind.isCustom !== true || !isRecord(patched)) return
   const { resource } = kind
-  if (!patched.kind) {
-    const message = `Invalid value: ${JSON.stringify(JSON.stringify(patched))}: ${missingKind(patched)}`
-    throw invalid({ kind: '', group: '' }, '', [{ reason: 'FieldValueInvalid', message, field: 'patch' }])
-  }
+  const errors = new FieldErrors()
+  if (!patched.kind) errors.invalid('patch', JSON.stringify(patched), missingKind(patched))
+  errors.refuse({ kind: '', group: '' }, '')
   const { name = '' } = (isRecord(patched.metadata) ? patched.metadata : {}) as { readonly name?: string }
   const expected = { apiVersion: apiVersionOf(resource), kind: resource.kind }
-  const causes = (['apiVersion', 'kind'] as const).flatMap((field) => {
-    if (patched[field] === expected[field]) return []
-    const message = `Invalid value: ${JSON.stringify(patched[field] ?? '')}: must be ${expected[field]}`
-    return [{ reason: 'FieldValueInvalid', message, field }]
-  })
-  if (causes.length === 0) return
+  for (const field of ['apiVersion', 'kind'] as const) {
+    if (patched[field] !== expected[field]) errors.invalid(field, patched[field] ?? '', `must be ${expected[field]}`)
+  }
   const [group = '', version] = String(patched.apiVersion ?? '').split('/')
-  throw invalid({ kind: String(patched.kind), group: version === undefined ? '' : group }, name, causes)
+  errors.refuse({ kind: cutText(String(patched.kind)), group: version === undefined ? '' : cutText(group) }, name)
 }
 
 function missingKind(body: object): string {

@@ -174,6 +174,18 @@ test('unknown fields at long paths do not make the error message long', { timeou
   }
 })
 
+test('a patch that removes the kind or replaces it by a long text does not make the error message long', async () => {
+  const embedded = await withFoos({ text: { type: 'string' } })
+  const text = 'x'.repeat(1_000_000)
+  assert.equal((await embedded.send('POST', foos, { ...foo, metadata: { name: 'a' }, text })).status, 201)
+  for (const kind of [null, text]) {
+    const { status, body } = await embedded.send('PATCH', `${foos}/a`, { kind }, 'application/merge-patch+json')
+    assert.equal(status, 422)
+    const { length } = JSON.stringify(body)
+    assert.ok(length < 500_000, `${length} characters`)
+  }
+})
+
 test('an apply whose name is not a string is refused for its undeclared field', async () => {
   const embedded = await withFoos({})
   const foo = { apiVersion: 'example.com/v1', kind: 'Foo', metadata: { name: { toString: 1 }, namespace: 5 }, x: 1 }

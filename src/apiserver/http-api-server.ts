@@ -1,13 +1,12 @@
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { once } from 'node:events'
-import type { IncomingMessage, Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import { createServer } from 'node:https'
-import type { Socket } from 'node:net'
 import { KubeError } from '../kube/errors.ts'
 import { isRecord } from '../kube/resources.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { formatHostPort } from '../net/host-port.ts'
-import { closeServer, listen, oneAtATime } from '../telemetry/http-bounded-server.ts'
+import { closeServer, listen, oneAtATime, openConnections } from '../telemetry/http-bounded-server.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KeyPair } from './http-certificate.ts'
 import { readRequestBody } from './http-request-body.ts'
@@ -109,16 +108,6 @@ function limitsOf(given: Partial<ApiServerLimits>): ApiServerLimits {
     if (!(typeof limit === 'number' && limit >= 0)) throw new TypeError(`limits.${name} must be a number of at least 0`)
   }
   return { ...defaultLimits, ...Object.fromEntries(set) }
-}
-
-/** All open connections. Node's `closeAllConnections` omits those in a TLS handshake, which may never end. */
-function openConnections(server: Server): ReadonlySet<Socket> {
-  const open = new Set<Socket>()
-  server.on('connection', (socket) => {
-    open.add(socket)
-    socket.once('close', () => open.delete(socket))
-  })
-  return open
 }
 
 class HttpFrontend {

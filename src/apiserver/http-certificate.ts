@@ -17,7 +17,7 @@ const ALTERNATIVE_NAMES = [2, 5, 29, 17]
  * default.
  */
 export function selfSignedCertificate(hosts: readonly string[], validForMs = 10 * 24 * HOUR_MS): KeyPair {
-  const { publicKey, privateKey } = newKey()
+  const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
   const name = distinguishedName([[COMMON_NAME, 'apiserver-bootstrap']])
   const extensions = [extension(ALTERNATIVE_NAMES, false, sequence(...hosts.map(alternativeName)))]
   const parts = { issuer: name, subject: name, publicKey, extensions, validForMs }
@@ -69,10 +69,6 @@ export function distinguishedName(attributes: readonly (readonly [id: readonly n
   return sequence(
     ...attributes.map(([id, value]) => tlv(0x31, sequence(objectId(id), tlv(0x0c, Buffer.from(value, 'utf8'))))),
   )
-}
-
-export function newKey(): { readonly publicKey: KeyObject; readonly privateKey: KeyObject } {
-  return generateKeyPairSync('ec', { namedCurve: 'P-256' })
 }
 
 /** An element of DER: tag, length, and at most 65,535 bytes of content. */

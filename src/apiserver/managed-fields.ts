@@ -65,7 +65,12 @@ export function ownedOnCreate(kind: Kind, draft: Draft, manager: Manager, clock:
  * The owners after an update: the writer owns the changed fields, and removed fields have no owner. `owners` are the
  * owners before the update (structured-merge-diff's `merge.Updater.Update`).
  */
-export function ownedOnUpdate(kind: Kind, live: StoredObject, next: Draft, write: Update): ManagedFields {
+export function ownedOnUpdate(
+  kind: Kind,
+  live: StoredObject,
+  next: Draft,
+  write: Write & { readonly owners: ManagedFields },
+): ManagedFields {
   const { owners, subresource } = write
   // An object without owners gets none until somebody applies it (upstream's skipNonAppliedManager).
   if (owners.length === 0) return []
@@ -115,10 +120,6 @@ export function entryWithout(old: ManagedEntry, fields: FieldSet): ManagedFields
   const fieldsV1 = without(old.fieldsV1, fields)
   if (isEmpty(fieldsV1)) return []
   return [equalJson(fieldsV1, old.fieldsV1) ? old : { ...old, fieldsV1 }]
-}
-
-interface Update extends Write {
-  readonly owners: ManagedFields
 }
 
 /**

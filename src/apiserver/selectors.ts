@@ -1,3 +1,4 @@
+import type { Members } from './kind.ts'
 import { badRequest } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 
@@ -148,6 +149,18 @@ function unexpected(token: string, expected: string): Error {
 
 /** By its name, how to read each selectable field of a kind beside `metadata.name` and `metadata.namespace`. */
 export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
+
+/** Selectable fields whose names are their paths: see {@link textAt}. */
+export function fieldsAt(...paths: readonly string[]): FieldGetters {
+  return Object.fromEntries(paths.map((path) => [path, textAt(path)]))
+}
+
+/** Reads the field at a path such as `status.phase` as a text, which is empty if the field is missing. */
+export function textAt(path: string): (object: StoredObject) => string {
+  const names = path.split('.')
+  return (object) =>
+    String(names.reduce((outer: unknown, name) => (outer as Members | undefined)?.[name], object) ?? '')
+}
 
 const everyKind: FieldGetters = {
   'metadata.name': (object) => object.metadata.name,

@@ -14,7 +14,7 @@ export interface TableRequest {
   readonly includeObject: 'None' | 'Metadata' | 'Object'
 }
 
-/** The columns of a kind that declares none, as for a custom resource without printer columns. */
+/** The columns of a kind that declares none. */
 const plainColumns: readonly Column[] = [nameColumn, ageColumn]
 
 /**

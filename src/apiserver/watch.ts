@@ -60,7 +60,6 @@ export function openWatch(
 
   const stream = new WatchStream(first, context.bufferLimit)
   const seconds = options.timeoutSeconds ?? MIN_TIMEOUT_SECONDS + randomInteger(random, MIN_TIMEOUT_SECONDS)
-  const onAbort = (): void => stream.close()
   const deliver = (change: Change): void => {
     const event = eventIn(change)
     if (event === undefined) return
@@ -73,11 +72,12 @@ export function openWatch(
   if (options.allowWatchBookmarks) {
     stream.onEnd(every(clock, BOOKMARK_PERIOD_MS, () => stream.push(bookmark(kind, store.revision, false), 0)))
   }
-  signal.addEventListener('abort', onAbort, { once: true })
-  stream.onEnd(() => signal.removeEventListener('abort', onAbort))
-  const onDefinitionChanged = (): void => stream.end()
-  kind.definitionChanged?.addEventListener('abort', onDefinitionChanged, { once: true })
-  stream.onEnd(() => kind.definitionChanged?.removeEventListener('abort', onDefinitionChanged))
+  const onAbort = (cause: AbortSignal | undefined, listener: () => void): void => {
+    cause?.addEventListener('abort', listener, { once: true })
+    stream.onEnd(() => cause?.removeEventListener('abort', listener))
+  }
+  onAbort(signal, () => stream.close())
+  onAbort(kind.definitionChanged, () => stream.end())
   return stream
 }
 

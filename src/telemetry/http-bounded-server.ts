@@ -152,12 +152,23 @@ async function tlsServer(files: ServingCertificateFiles, times: ServerOptions, o
   return { server, follow: () => followServingCertificate(files, followed, context, options) }
 }
 
-/** Closes the oldest connection when a new one exceeds the limit. Returns the open connections, the oldest first. */
-function boundConnections(server: Server): ReadonlySet<Socket> {
+/**
+ * The open connections, the oldest first. Node's `closeAllConnections` omits those in a TLS handshake, which may never
+ * end.
+ */
+export function openConnections(server: Server): Set<Socket> {
   const open = new Set<Socket>()
   server.on('connection', (socket) => {
     open.add(socket)
     socket.once('close', () => open.delete(socket))
+  })
+  return open
+}
+
+/** Closes the oldest connection when a new one exceeds the limit. Returns the open connections. */
+function boundConnections(server: Server): ReadonlySet<Socket> {
+  const open = openConnections(server)
+  server.on('connection', () => {
     if (open.size <= serverLimits.connections) return
     const [oldest] = open
     if (oldest === undefined) return

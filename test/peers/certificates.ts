@@ -3,7 +3,6 @@ import {
   distinguishedName,
   extension,
   type KeyPair,
-  newKey,
   objectId,
   sequence,
   signed,
@@ -34,7 +33,7 @@ export class CertificateAuthority {
   readonly #key: KeyObject
 
   constructor(commonName = 'test authority') {
-    const { publicKey, privateKey } = newKey()
+    const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
     const name = nameOf({ commonName })
     this.#name = name
     this.#key = privateKey
@@ -47,7 +46,7 @@ export class CertificateAuthority {
 
   issue(request: CertificateRequest): KeyPair {
     const { dnsNames = [], ips = [], validForMs = TEN_DAYS_MS } = request
-    const { publicKey, privateKey } = newKey()
+    const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
     const names = [
       ...dnsNames.map((name) => tlv(0x82, Buffer.from(name, 'ascii'))),
       ...ips.map((ip) => tlv(0x87, Buffer.from(ip.split('.').map(Number)))),

@@ -1,20 +1,20 @@
-import { coreEvents, events } from '../../kube/resources.ts'
+import { coreEvents, events, type KubeEvent } from '../../kube/resources.ts'
 import { type Column, nameColumn, timeSince } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, member } from '../kind.ts'
 import { labelKeyFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import * as s from '../schema.ts'
-import type { FieldGetters } from '../selectors.ts'
+import { fieldsAt, textAt } from '../selectors.ts'
 import type { StoredObject } from '../store.ts'
 
 const columns: readonly Column[] = [
   { name: 'Last Seen', cell: (event, nowMs) => timeSince(timesOf(event).last, nowMs) },
-  { name: 'Type', cell: (event) => String(event.type ?? '') },
-  { name: 'Reason', cell: (event) => String(event.reason ?? '') },
-  { name: 'Object', cell: (event) => regarded(event) },
-  { name: 'Subobject', priority: 1, cell: (event) => String(member(event, 'regarding').fieldPath ?? '') },
-  { name: 'Source', priority: 1, cell: (event) => sourceOf(event) },
+  { name: 'Type', cell: textAt('type') },
+  { name: 'Reason', cell: textAt('reason') },
+  { name: 'Object', cell: regarded },
+  { name: 'Subobject', priority: 1, cell: textAt('regarding.fieldPath') },
+  { name: 'Source', priority: 1, cell: sourceOf },
   { name: 'Message', cell: (event) => String(event.note ?? '').trim() },
   { name: 'First Seen', priority: 1, cell: (event, nowMs) => timeSince(timesOf(event).first, nowMs) },
   { name: 'Count', priority: 1, cell: (event) => timesOf(event).count },
@@ -22,12 +22,7 @@ const columns: readonly Column[] = [
 ]
 
 /** The fields of an ObjectReference by which Events can be selected. */
-function referenceFields(name: string): FieldGetters {
-  const fields = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath']
-  return Object.fromEntries(
-    fields.map((field) => [`${name}.${field}`, (event) => String(member(event, name)[field] ?? '')]),
-  )
-}
+const referenceFields = ['kind', 'namespace', 'name', 'uid', 'apiVersion', 'resourceVersion', 'fieldPath']
 
 export const eventKind: Kind = {
   resource: events,
@@ -49,12 +44,12 @@ export const eventKind: Kind = {
     deprecatedCount: s.integer,
   }),
   createOnUpdate: true,
-  selectableFields: {
-    ...referenceFields('regarding'),
-    reason: (event) => String(event.reason ?? ''),
-    reportingController: (event) => String(event.reportingController ?? ''),
-    type: (event) => String(event.type ?? ''),
-  },
+  selectableFields: fieldsAt(
+    ...referenceFields.map((field) => `regarding.${field}`),
+    'reason',
+    'reportingController',
+    'type',
+  ),
   columns,
   refusalGroup: '',
   validate(draft, errors, live) {
@@ -123,11 +118,8 @@ export const coreEventKind: Kind = {
   createOnUpdate: true,
   refusalGroup: '',
   selectableFields: {
-    ...referenceFields('involvedObject'),
-    reason: (event) => String(event.reason ?? ''),
-    reportingComponent: (event) => String(event.reportingComponent ?? ''),
+    ...fieldsAt(...referenceFields.map((field) => `involvedObject.${field}`), 'reason', 'reportingComponent', 'type'),
     source: (event) => String(member(event, 'source').component || event.reportingComponent || ''),
-    type: (event) => String(event.type ?? ''),
   },
   columns: columns.map((column) => ({ ...column, cell: (event, nowMs) => column.cell(toStored(event), nowMs) })),
   validate: (draft, errors) => checkEvent(renamed(draft, names), 'reportingComponent', errors),
@@ -189,18 +181,8 @@ function sourceOf(event: StoredObject): string {
   return parts.filter((part) => part !== undefined && part !== '').join(', ')
 }
 
-function timesOf(event: StoredObject): {
-  readonly first: string | undefined
-  readonly last: string | undefined
-  readonly count: number
-} {
-  const { series, eventTime, deprecatedFirstTimestamp, deprecatedLastTimestamp, deprecatedCount } = event as {
-    readonly series?: { readonly count?: number; readonly lastObservedTime?: string }
-    readonly eventTime?: string
-    readonly deprecatedFirstTimestamp?: string
-    readonly deprecatedLastTimestamp?: string
-    readonly deprecatedCount?: number
-  }
+function timesOf(event: Partial<Omit<KubeEvent, 'metadata'>>) {
+  const { series, eventTime, deprecatedFirstTimestamp, deprecatedLastTimestamp, deprecatedCount } = event
   const first = deprecatedFirstTimestamp ?? eventTime
   const last = series?.lastObservedTime ?? deprecatedLastTimestamp ?? first
   return { first, last, count: series?.count ?? deprecatedCount ?? (eventTime === undefined ? 0 : 1) }

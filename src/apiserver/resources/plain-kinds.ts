@@ -12,6 +12,7 @@ import { type Draft, type Kind, member } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'
 import * as s from '../schema.ts'
+import { fieldsAt, textAt } from '../selectors.ts'
 import type { StoredObject } from '../store.ts'
 
 /** The namespaces that upstream's NamespaceLifecycle admission protects. kube-node-lease is not among them. */
@@ -29,12 +30,8 @@ export const namespaceKind: Kind = {
   }),
   hasStatus: true,
   answersDeleted: true,
-  selectableFields: { 'status.phase': (namespace) => String(member(namespace, 'status').phase ?? '') },
-  columns: [
-    nameColumn,
-    { name: 'Status', cell: (namespace) => String(member(namespace, 'status').phase ?? '') },
-    ageColumn,
-  ],
+  selectableFields: fieldsAt('status.phase'),
+  columns: [nameColumn, { name: 'Status', cell: textAt('status.phase') }, ageColumn],
   nameFault: dnsLabelFault,
   withDefaults: withNameLabel,
   forCreate: (draft) => ({
@@ -138,10 +135,10 @@ const secretData: ReadonlyMap<string, readonly string[]> = new Map([
 export const secretKind: Kind = {
   resource: secrets,
   schema: s.kindSchema({ data: s.map, type: s.optionalString, immutable: s.boolean }),
-  selectableFields: { type: (secret) => String(secret.type ?? '') },
+  selectableFields: fieldsAt('type'),
   columns: [
     nameColumn,
-    { name: 'Type', cell: (secret) => String(secret.type ?? '') },
+    { name: 'Type', cell: textAt('type') },
     { name: 'Data', cell: (secret) => Object.keys(member(secret, 'data')).length },
     ageColumn,
   ],
@@ -252,11 +249,7 @@ export const leaseKind: Kind = {
   }),
   createOnUpdate: true,
   requiresResourceVersion: true,
-  columns: [
-    nameColumn,
-    { name: 'Holder', cell: (lease) => String(member(lease, 'spec').holderIdentity ?? '') },
-    ageColumn,
-  ],
+  columns: [nameColumn, { name: 'Holder', cell: textAt('spec.holderIdentity') }, ageColumn],
   withDefaults: (draft) => (draft.spec === undefined ? { ...draft, spec: {} } : draft),
   forCreate: withoutStrategy,
   forUpdate: withoutStrategy,

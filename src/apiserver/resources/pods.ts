@@ -3,6 +3,7 @@ import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
 import { type Kind, listMember, type Members, member } from '../kind.ts'
 import * as s from '../schema.ts'
+import { fieldsAt } from '../selectors.ts'
 import type { StoredObject } from '../store.ts'
 import { withFirstGeneration, withGeneration } from './generations.ts'
 import { validatePodSpec, validatePodUpdate } from './pod-rules.ts'
@@ -116,11 +117,7 @@ export const podKind: Kind = {
   }),
   hasStatus: true,
   answersDeleted: true,
-  selectableFields: {
-    'spec.nodeName': (pod) => String(member(pod, 'spec').nodeName ?? ''),
-    'status.phase': (pod) => String(member(pod, 'status').phase ?? ''),
-    'status.podIP': (pod) => String(member(pod, 'status').podIP ?? ''),
-  },
+  selectableFields: fieldsAt('spec.nodeName', 'status.phase', 'status.podIP'),
   columns: [
     nameColumn,
     { name: 'Ready', cell: readyContainers },

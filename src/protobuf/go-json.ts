@@ -60,51 +60,191 @@ export function envelopeOf(bytes: Uint8Array): {
  * @param name - as in go-fields.ts: `core/v1.Pod`.
  * @throws ProtobufError
  */
-export function jsonOfMessage(name: string, bytes: Uint8Array): Readonly<Record<string, unknown>> {
+export function jsonOfMessage(name: string, bytes: Uint8Array): Readonly<Json> {
+  return reading(() => new MessageReader(bytes, Number.POSITIVE_INFINITY).message(wholeSteps(name), {}))
+}
+
+/** Passes on ProtobufErrors; another error means damaged bytes. */
+export function reading<T>(read: () => T): T {
   try {
-    const json: Json = {}
-    readMessage(bytes, name, json)
-    return json
+    return read()
   } catch (error) {
     throw error instanceof ProtobufError ? error : damaged()
   }
 }
 
-function readMessage(bytes: Uint8Array, name: string, into: Json): void {
-  const fields = fieldsOf(name)
-  const reader = new BinaryReader(bytes)
-  while (reader.pos < reader.len) {
-    const [number, wireType] = reader.tag()
+/** How one field is read. `inner`: how the fields of a message are read. */
+export interface Step {
+  readonly field: Field
+  readonly inner: Steps | undefined
+  /** For errors, such as `1 of core/v1.Pod`. */
+  readonly place: string
+}
+
+/** The steps by field number. Other fields are skipped. */
+export type Steps = readonly (Step | undefined)[]
+
+/** Reads all fields. No message in go-fields.ts contains itself. */
+const wholeSteps: (message: string) => Steps = memoize((message) => {
+  const steps: Step[] = []
+  for (const [number, field] of fieldsOf(message)) {
+    const inner = field.type.includes('/') ? wholeSteps(field.type) : undefined
+    steps[number] = { field, inner, place: `${number} of ${message}` }
+  }
+  return steps
+}, MOST_MESSAGES)
+
+/** One reader for all messages in an object or a list: one for each message would take most of the time. */
+export class MessageReader {
+  readonly #bytes: Buffer
+  readonly #reader: BinaryReader
+  #left: number
+
+  /** `most`: how many messages, items of lists and entries of maps there may be. */
+  constructor(bytes: Uint8Array, most: number) {
+    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+    this.#reader = new BinaryReader(bytes)
+    this.#left = most
+  }
+
+  /** Any list: its metadata is field 1, its items are field 2. */
+  list(
+    listMetadata: Steps,
+    object: Steps,
+    mostItems: number,
+  ): { readonly metadata: Json; readonly items: readonly Json[] } {
+    const reader = this.#reader
+    const end = reader.len
+    let metadata: Json = {}
+    const items: Json[] = []
+    while (reader.pos < end) {
+      const tag = this.#tag()
+      if (tag >>> 3 > 2) this.#skip(tag & 7, end)
+      else if ((tag & 7) !== WireType.LengthDelimited) throw damaged()
+      else if (tag >>> 3 === 1) metadata = this.#next(end, listMetadata)
+      else if (items.length > mostItems) throw tooMany()
+      else items.push(this.#next(end, object))
+    }
+    return { metadata, items }
+  }
+
+  #count(): void {
+    if (--this.#left < 0) throw tooMany()
+  }
+
+  message(steps: Steps, into: Json): Json {
+    this.#read(this.#reader.len, steps, into)
+    return into
+  }
+
+  /** Reads the message whose length comes next. */
+  #next(end: number, steps: Steps): Json {
+    const into: Json = {}
+    this.#read(this.#endOfNext(end), steps, into)
+    return into
+  }
+
+  #read(end: number, steps: Steps, into: Json): void {
+    const reader = this.#reader
+    while (reader.pos < end) {
+      const tag = this.#tag()
+      const step = steps[tag >>> 3]
+      if (step === undefined) this.#skip(tag & 7, end)
+      else this.#readField(tag & 7, step, end, into)
+    }
+    if (reader.pos !== end) throw damaged()
+  }
+
+  #readField(wireType: number, step: Step, end: number, into: Json): void {
+    const { field, inner, place } = step
+    const { name, type, holds, omitEmpty } = field
+    const wanted = holds !== 'map' && (type === 'bool' || type === 'int') ? WireType.Varint : WireType.LengthDelimited
+    if (wireType !== wanted) throw wrongType(place)
+    if (holds !== 'one' || inner !== undefined) this.#count()
+    if (name === '' && inner !== undefined) {
+      this.#read(this.#endOfNext(end), inner, into)
+      return
+    }
+    if (holds === 'map') {
+      const map = (into[name] ?? {}) as Json
+      into[name] = map
+      this.#readEntry(this.#endOfNext(end), step, map)
+      return
+    }
+    const value = this.#value(end, step)
+    if (holds === 'list') {
+      const list = into[name] as unknown[] | undefined
+      if (list === undefined) into[name] = [value]
+      else list.push(value)
+    } else if (value !== undefined && !(omitEmpty && isEmpty(value))) into[name] = value
+  }
+
+  /** Reads an entry of a map: its key is field 1, its value field 2. Go writes both, unless the value is nil. */
+  #readEntry(end: number, step: Step, into: Json): void {
+    const reader = this.#reader
+    const { type } = step.field
+    let key = ''
+    let value: unknown = type === 'string' || type === 'bytes' ? '' : undefined
+    while (reader.pos < end) {
+      const tag = this.#tag()
+      if ((tag & 7) !== WireType.LengthDelimited) throw wrongType(step.place)
+      if (tag >>> 3 === 1) key = this.#string(end)
+      else if (tag >>> 3 === 2) value = this.#value(end, step)
+      else this.#skip(tag & 7, end)
+    }
+    if (reader.pos !== end) throw damaged()
+    setMember(into, key, value)
+  }
+
+  #value(end: number, { field, inner }: Step): unknown {
+    if (inner !== undefined) return this.#next(end, inner)
+    if (field.type === 'string') return this.#string(end)
+    const value = readScalar(this.#reader, field.type)
+    if (this.#reader.pos > end) throw damaged()
+    return value
+  }
+
+  #string(end: number): string {
+    const to = this.#endOfNext(end)
+    const text = this.#bytes.toString('utf8', this.#reader.pos, to)
+    this.#reader.pos = to
+    return text
+  }
+
+  /** Reads a length, and returns the end of the part that follows. */
+  #endOfNext(end: number): number {
+    const length = this.#reader.uint32()
+    const to = this.#reader.pos + length
+    if (to > end) throw damaged()
+    return to
+  }
+
+  /** Reads a field number and wire type. BinaryReader's method, which has the same checks, makes an array for each. */
+  #tag(): number {
+    const start = this.#reader.pos
+    const tag = this.#reader.uint32()
+    const last = this.#reader.pos - 1
+    if (last - start > 4 || (last - start === 4 && (this.#bytes[last] as number) > 0x0f) || tag >>> 3 === 0) {
+      throw damaged()
+    }
+    return tag
+  }
+
+  #skip(wireType: number, end: number): void {
+    const reader = this.#reader
+    if (wireType === WireType.LengthDelimited) reader.pos = this.#endOfNext(end)
+    else if (wireType === WireType.Varint) reader.int64()
+    else if (wireType === WireType.Bit64) reader.pos += 8
+    else if (wireType === WireType.Bit32) reader.pos += 4
     // Groups are obsolete, and can be nested without limit.
-    if (wireType === WireType.StartGroup || wireType === WireType.EndGroup) throw wrongType(name, number)
-    const field = fields.get(number)
-    if (field === undefined) reader.skip(wireType, number)
-    else readField(reader, wireType, field, into, () => wrongType(name, number))
+    else throw damaged()
+    if (reader.pos > end) throw damaged()
   }
 }
 
-function readField(reader: BinaryReader, wireType: WireType, field: Field, into: Json, wrong: () => Error): void {
-  const { name, type, holds, omitEmpty } = field
-  if (wireType !== (holds !== 'map' && isVarint(type) ? WireType.Varint : WireType.LengthDelimited)) throw wrong()
-  if (name === '') {
-    readMessage(reader.bytes(), type, into)
-    return
-  }
-  if (holds === 'map') {
-    const [key, value] = readEntry(reader.bytes(), type, wrong)
-    setMember(ownMember<Json>(into, name, {}), key, value)
-    return
-  }
-  const value = readValue(reader, type)
-  if (holds === 'list') ownMember<unknown[]>(into, name, []).push(value)
-  else if (value !== undefined && !(omitEmpty && isEmpty(value))) setMember(into, name, value)
-}
-
-/** Reads a value of this type; undefined if Go writes null for it. */
-export function readValue(reader: BinaryReader, type: string): unknown {
+/** Reads a value that is neither a message nor a string; undefined if Go writes null for it. */
+function readScalar(reader: BinaryReader, type: string): unknown {
   switch (type) {
-    case 'string':
-      return reader.string()
     case 'bool':
       return reader.bool()
     case 'int':
@@ -118,32 +258,12 @@ export function readValue(reader: BinaryReader, type: string): unknown {
       return textOf(partsOf(reader.bytes()).get(1)) || '0'
     case 'intOrString':
       return intOrStringOf(partsOf(reader.bytes()))
-    case 'json': {
+    default: {
+      // The type `json`.
       const text = textOf(partsOf(reader.bytes()).get(1))
       return text === '' ? undefined : parsed(text)
     }
-    default: {
-      const json: Json = {}
-      readMessage(reader.bytes(), type, json)
-      return json
-    }
   }
-}
-
-/** Reads an entry of a map: its key is field 1, its value field 2. */
-function readEntry(bytes: Uint8Array, type: string, wrong: () => Error): readonly [string, unknown] {
-  const reader = new BinaryReader(bytes)
-  let key = ''
-  // Go leaves out a nil value.
-  let value: unknown = type === 'string' || type === 'bytes' ? '' : undefined
-  while (reader.pos < reader.len) {
-    const [number, wireType] = reader.tag()
-    if (wireType !== WireType.LengthDelimited) throw wrong()
-    if (number === 1) key = reader.string()
-    else if (number === 2) value = readValue(reader, type)
-    else reader.skip(wireType, number)
-  }
-  return [key, value]
 }
 
 /** The integers and bytes in a message of scalars, by field number. */
@@ -190,19 +310,9 @@ function parsed(text: string): unknown {
   }
 }
 
-export function isVarint(type: string): boolean {
-  return type === 'bool' || type === 'int'
-}
-
-export function isEmpty(value: unknown): boolean {
+function isEmpty(value: unknown): boolean {
   if (typeof value === 'object' && value !== null) return Object.keys(value).length === 0
   return value === '' || value === 0 || value === false
-}
-
-/** A list or map among the members. It is added if it is missing. */
-function ownMember<T extends object>(into: Json, name: string, empty: T): T {
-  if (!Object.hasOwn(into, name)) setMember(into, name, empty)
-  return into[name] as T
 }
 
 /** Sets a member, even one called `__proto__`: an assignment would set the prototype instead. */
@@ -212,12 +322,16 @@ export function setMember(target: Json, key: string, value: unknown): void {
   else target[key] = value
 }
 
-export function damaged(): ProtobufError {
+function damaged(): ProtobufError {
   return new ProtobufError('the protobuf message is truncated or damaged')
 }
 
-function wrongType(name: string, number: number): ProtobufError {
-  return new ProtobufError(`proto: wrong wireType for field ${number} of ${name}`)
+function wrongType(place: string): ProtobufError {
+  return new ProtobufError(`proto: wrong wireType for field ${place}`)
+}
+
+function tooMany(): ProtobufError {
+  return new ProtobufError('the protobuf message has too many values for its length')
 }
 
 /** The fields of a message by their numbers; empty for an unknown message. */

@@ -1,17 +1,14 @@
-import { BinaryReader, WireType } from '@bufbuild/protobuf/wire'
 import {
   bytesOf,
-  damaged,
   envelopeOf,
-  type Field,
   fieldsOf,
-  isEmpty,
-  isVarint,
   jsonOfMessage,
+  MessageReader,
   ProtobufError,
   partsOf,
-  readValue,
-  setMember,
+  reading,
+  type Step,
+  type Steps,
   textOf,
 } from './go-json.ts'
 import { protobufPrefix } from './object-prefix.ts'
@@ -52,7 +49,7 @@ export function trimmedReader(message: string, fields: FieldTree): TrimmedReader
         const { kind, raw } = enveloped(bytes)
         if (kind === 'Status') return statusOf(raw)
         if (!kind.endsWith('List')) throw new ProtobufError(`the answer is of kind ${JSON.stringify(kind)}, not a list`)
-        return new Source(raw).list(object)
+        return readerOf(raw).list(listMetadata, object, 1000 + raw.length / LEAST_OBJECT_BYTES)
       }),
     event: (bytes) =>
       reading(() => {
@@ -62,21 +59,10 @@ export function trimmedReader(message: string, fields: FieldTree): TrimmedReader
         const { apiVersion, kind, raw } = enveloped(bytesOf(partsOf(bytesOf(event.get(2))).get(1)))
         if (type === 'ERROR') return { type, object: statusOf(raw) }
         const steps = type === 'BOOKMARK' ? bookmark : object
-        return { type, object: new Source(raw).message(steps, { apiVersion, kind }) }
+        return { type, object: readerOf(raw).message(steps, { apiVersion, kind }) }
       }),
   }
 }
-
-type Json = Record<string, unknown>
-
-/** How one field is read. `inner`: how the fields of a message are read. */
-interface Step {
-  readonly field: Field
-  readonly inner: Steps | undefined
-}
-
-/** The steps by field number. */
-type Steps = readonly (Step | undefined)[]
 
 function stepsOf(message: string, tree: FieldTree): Steps {
   const steps: (Step | undefined)[] = []
@@ -89,21 +75,14 @@ function stepsOf(message: string, tree: FieldTree): Steps {
     if (isMessage === (wanted === true) || (isMessage && field.holds === 'map')) {
       throw new TypeError(`the field ${field.name} of ${message} cannot be read ${isMessage ? 'whole' : 'in parts'}`)
     }
-    steps[number] = { field, inner: wanted === true ? undefined : stepsOf(field.type, wanted) }
+    const inner = wanted === true ? undefined : stepsOf(field.type, wanted)
+    steps[number] = { field, inner, place: `${number} of ${message}` }
   }
   for (const name of left) throw new TypeError(`${message} has no field ${name}`)
   return steps
 }
 
 const listMetadata = stepsOf('meta/v1.ListMeta', { resourceVersion: true, continue: true })
-
-function reading<T>(read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    throw error instanceof ProtobufError ? error : damaged()
-  }
-}
 
 function enveloped(bytes: Uint8Array): ReturnType<typeof envelopeOf> {
   if (!protobufPrefix.equals(bytes.subarray(0, protobufPrefix.length))) {
@@ -112,7 +91,7 @@ function enveloped(bytes: Uint8Array): ReturnType<typeof envelopeOf> {
   return envelopeOf(bytes.subarray(protobufPrefix.length))
 }
 
-function statusOf(raw: Uint8Array): Readonly<Json> {
+function statusOf(raw: Uint8Array): object {
   return { apiVersion: 'v1', kind: 'Status', ...jsonOfMessage('meta/v1.Status', raw) }
 }
 
@@ -122,131 +101,6 @@ function statusOf(raw: Uint8Array): Readonly<Json> {
  */
 const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
 
-function tooMany(): ProtobufError {
-  return new ProtobufError('the protobuf message has too many values for its length')
-}
-
-/** One reader for all messages in an object or a list: one for each message would take most of the time. */
-class Source {
-  readonly #bytes: Buffer
-  readonly #reader: BinaryReader
-  /** How many more messages, items of lists and entries of maps there may be. */
-  #left: number
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-    this.#reader = new BinaryReader(bytes)
-    this.#left = 1000 + bytes.length / LEAST_BYTES
-  }
-
-  /** Any list: its metadata is field 1, its items are field 2. */
-  list(object: Steps): { readonly metadata: Json; readonly items: readonly Json[] } {
-    const reader = this.#reader
-    const end = reader.len
-    let metadata: Json = {}
-    const items: Json[] = []
-    while (reader.pos < end) {
-      const tag = reader.uint32()
-      if (tag >>> 3 > 2) this.#skip(tag & 7, end)
-      else if ((tag & 7) !== WireType.LengthDelimited) throw damaged()
-      else if (tag >>> 3 === 1) metadata = this.#next(end, listMetadata)
-      else if (items.length > 1000 + end / LEAST_OBJECT_BYTES) throw tooMany()
-      else items.push(this.#next(end, object))
-    }
-    return { metadata, items }
-  }
-
-  #count(): void {
-    if (--this.#left < 0) throw tooMany()
-  }
-
-  message(steps: Steps, into: Json): Json {
-    this.#read(this.#reader.len, steps, into)
-    return into
-  }
-
-  /** Reads the message whose length comes next. */
-  #next(end: number, steps: Steps): Json {
-    const into: Json = {}
-    this.#read(this.#endOfNext(end), steps, into)
-    return into
-  }
-
-  #read(end: number, steps: Steps, into: Json): void {
-    const reader = this.#reader
-    while (reader.pos < end) {
-      const tag = reader.uint32()
-      const step = steps[tag >>> 3]
-      if (step === undefined) this.#skip(tag & 7, end)
-      else this.#readField(tag & 7, step, end, into)
-    }
-    if (reader.pos !== end) throw damaged()
-  }
-
-  #readField(wireType: number, { field, inner }: Step, end: number, into: Json): void {
-    const { name, type, holds, omitEmpty } = field
-    if (wireType !== (holds !== 'map' && isVarint(type) ? WireType.Varint : WireType.LengthDelimited)) throw damaged()
-    if (holds !== 'one' || inner !== undefined) this.#count()
-    if (holds === 'map') {
-      const map = (into[name] ?? {}) as Json
-      into[name] = map
-      this.#readEntry(this.#endOfNext(end), type, map)
-      return
-    }
-    const value = inner !== undefined ? this.#next(end, inner) : this.#scalar(type, end)
-    if (holds === 'list') {
-      const list = into[name] as unknown[] | undefined
-      if (list === undefined) into[name] = [value]
-      else list.push(value)
-    } else if (value !== undefined && !(omitEmpty && isEmpty(value))) into[name] = value
-  }
-
-  /** Reads an entry of a map: its key is field 1, its value field 2. Go writes both, unless the value is nil. */
-  #readEntry(end: number, type: string, into: Json): void {
-    const reader = this.#reader
-    let key = ''
-    let value: unknown = type === 'string' ? '' : undefined
-    while (reader.pos < end) {
-      const tag = reader.uint32()
-      if ((tag & 7) !== WireType.LengthDelimited) throw damaged()
-      if (tag >>> 3 === 1) key = this.#string(end)
-      else if (tag >>> 3 === 2) value = this.#scalar(type, end)
-      else this.#skip(tag & 7, end)
-    }
-    if (reader.pos !== end) throw damaged()
-    setMember(into, key, value)
-  }
-
-  #scalar(type: string, end: number): unknown {
-    if (type === 'string') return this.#string(end)
-    const value = readValue(this.#reader, type)
-    if (this.#reader.pos > end) throw damaged()
-    return value
-  }
-
-  #string(end: number): string {
-    const to = this.#endOfNext(end)
-    const text = this.#bytes.toString('utf8', this.#reader.pos, to)
-    this.#reader.pos = to
-    return text
-  }
-
-  /** Reads a length, and returns the end of the part that follows. */
-  #endOfNext(end: number): number {
-    const length = this.#reader.uint32()
-    const to = this.#reader.pos + length
-    if (to > end) throw damaged()
-    return to
-  }
-
-  #skip(wireType: number, end: number): void {
-    const reader = this.#reader
-    if (wireType === WireType.LengthDelimited) reader.pos = this.#endOfNext(end)
-    else if (wireType === WireType.Varint) reader.int64()
-    else if (wireType === WireType.Bit64) reader.pos += 8
-    else if (wireType === WireType.Bit32) reader.pos += 4
-    // Groups are obsolete, and can be nested without limit.
-    else throw damaged()
-    if (reader.pos > end) throw damaged()
-  }
+function readerOf(raw: Uint8Array): MessageReader {
+  return new MessageReader(raw, 1000 + raw.length / LEAST_BYTES)
 }

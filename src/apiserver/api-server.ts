@@ -6,8 +6,8 @@ import type { ApiRequest, ApiResponse, Transport } from '../kube/transport.ts'
 import { type PortRange, parsePortRange } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
-import { aggregatedDiscovery, discoveryDocuments, Health } from './discovery.ts'
-import { Handlers } from './handlers.ts'
+import { aggregatedDiscovery, discoveryDocuments, Health, text } from './discovery.ts'
+import { answered, Handlers } from './handlers.ts'
 import type { Kind } from './kind.ts'
 import { OPENAPI_V2_PATH, openApiDocuments, openApiV2 } from './open-api.ts'
 import { answerOf, methodNotAllowed, Refusal } from './refusal.ts'
@@ -111,9 +111,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     documents ??= new Map([...discoveryDocuments(served), ...openApiDocuments(served)])
     const document = reads ? documents.get(withoutTrailingSlash(path)) : undefined
     if (document !== undefined && method === 'HEAD' && !path.startsWith('/openapi')) throw methodNotAllowed()
-    return document === undefined
-      ? { status: 404, headers: { 'content-type': 'text/plain; charset=utf-8' }, body: '404 page not found\n' }
-      : { status: 200, headers: json, body: document }
+    return document === undefined ? text(404, '404 page not found\n') : answered(200, document)
   }
 
   return {
@@ -136,7 +134,6 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
   }
 }
 
-const json = { 'content-type': 'application/json' }
 const metricsText = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' }
 
 /**

@@ -192,6 +192,6 @@ export class Health {
   }
 }
 
-function text(status: number, body: string): ApiResponse {
+export function text(status: number, body: string): ApiResponse {
   return { status, headers: { 'content-type': 'text/plain; charset=utf-8' }, body }
 }

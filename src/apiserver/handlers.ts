@@ -38,7 +38,7 @@ import { tableResponse } from './table.ts'
 import { checkPatchedType, checkTypeOfBody } from './type-meta.ts'
 import { applyFaults } from './typed-fields.ts'
 import { openWatch, type WatchContext } from './watch.ts'
-import { createObject, deleteObject, reviewed, type Target, updateObject, type WriteContext } from './writes.ts'
+import { createObject, deleteObject, reviewed, type Target, updateObject } from './writes.ts'
 
 type CollectionRoute = Extract<Route, { to: 'collection' }>
 type ObjectRoute = Extract<Route, { to: 'object' }>
@@ -47,12 +47,12 @@ type ObjectRoute = Extract<Route, { to: 'object' }>
 type RefusalOfUnknown = (unknown: readonly string[]) => Error
 
 export class Handlers {
-  readonly #context: WriteContext & WatchContext
+  readonly #context: WatchContext
   readonly #fieldValidation: 'Warn' | undefined
   /** The warnings about the request that is being answered. */
   #warnings: string[] = []
 
-  constructor(context: WriteContext & WatchContext, fieldValidation: 'Warn' | undefined) {
+  constructor(context: WatchContext, fieldValidation: 'Warn' | undefined) {
     this.#context = context
     this.#fieldValidation = fieldValidation
   }
@@ -334,7 +334,7 @@ const MAX_WARNINGS = 20
 
 const json = { 'content-type': 'application/json' }
 
-function answered(status: number, body: object): ApiResponse {
+export function answered(status: number, body: object): ApiResponse {
   return { status, headers: json, body }
 }
 

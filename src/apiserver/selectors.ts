@@ -1,4 +1,4 @@
-import type { Members } from './kind.ts'
+import { isRecord } from '../kube/resources.ts'
 import { badRequest } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 
@@ -159,7 +159,7 @@ export function fieldsAt(...paths: readonly string[]): FieldGetters {
 export function textAt(path: string): (object: StoredObject) => string {
   const names = path.split('.')
   return (object) =>
-    String(names.reduce((outer: unknown, name) => (outer as Members | undefined)?.[name], object) ?? '')
+    String(names.reduce((outer: unknown, name) => (isRecord(outer) ? outer[name] : undefined), object) ?? '')
 }
 
 const everyKind: FieldGetters = {

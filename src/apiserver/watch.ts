@@ -1,11 +1,12 @@
 import { apiVersionOf } from '../kube/resources.ts'
-import { type Clock, every } from '../runtime/clock.ts'
-import { type Random, randomInteger } from '../runtime/random.ts'
+import { every } from '../runtime/clock.ts'
+import { randomInteger } from '../runtime/random.ts'
 import type { Kind } from './kind.ts'
 import { bytesOf } from './object-size.ts'
 import { type ListOptions, revisionOf } from './query.ts'
 import { expired, internalError, type Refusal, resourceVersionTooLarge } from './refusal.ts'
 import { type Change, Compacted, type Objects, type Store, type StoredObject } from './store.ts'
+import type { WriteContext } from './writes.ts'
 
 const BOOKMARK_PERIOD_MS = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts between one and two times this long. */
@@ -13,10 +14,7 @@ const MIN_TIMEOUT_SECONDS = 1800
 /** The limit on the pending events of a watcher. Ten thousand events of 3 MiB would fill the memory. */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
-export interface WatchContext {
-  readonly store: Store
-  readonly clock: Clock
-  readonly random: Random
+export interface WatchContext extends WriteContext {
   /** A watcher is disconnected when more events wait for it than this plus the number of its initial events. */
   readonly bufferLimit: number
 }

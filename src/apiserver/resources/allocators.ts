@@ -144,7 +144,6 @@ export class NodePorts {
     return undefined
   }
 
-  /** Sets the gauges. */
   report(metrics: AllocatorMetrics): void {
     metrics.set('kube_apiserver_nodeport_allocator_allocated_ports', [[{}, this.#taken.size]])
     metrics.set('kube_apiserver_nodeport_allocator_available_ports', [[{}, this.#range.size - this.#taken.size]])

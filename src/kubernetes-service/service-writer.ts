@@ -19,9 +19,16 @@ export interface ServiceWriterOptions {
   readonly settings: ServiceSettings
 }
 
+/**
+ * Writes the Service, and decides which second address to request for it. After refusals it requests less, until the
+ * server accepts. An address may be refused because another Service has it, or because it leaked: an API server with
+ * only one family does not release addresses of the other family. The family may be refused because the server has only
+ * one.
+ */
 export class ServiceWriter {
   readonly #options: ServiceWriterOptions
-  readonly #second = new SecondClusterIpDemand()
+  #second: SecondClusterIp = 'configured'
+  #refusals = 0
   #foreignClusterIp: string | undefined
   #refusalReported = false
   #creationRefused = false
@@ -39,8 +46,12 @@ export class ServiceWriter {
   /** Requests a refused second address again, unless the Service has got one. */
   renewDemand(cached: Service | undefined): void {
     if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
-    else if (this.#isAway) this.#second.reset()
-    else this.#second.renew()
+    else if (this.#isAway) this.#beginAgain()
+    else if (this.#second !== 'configured') {
+      // Only once: the address may have been released.
+      this.#second = 'configured'
+      this.#refusals = PATIENCE - 1
+    }
   }
 
   /**
@@ -49,7 +60,7 @@ export class ServiceWriter {
    */
   noticeAvailability(available: boolean): void {
     this.#isAway = !available
-    this.#second.reset()
+    this.#beginAgain()
   }
 
   /**
@@ -73,18 +84,25 @@ export class ServiceWriter {
         return
       } catch (error) {
         this.#creationRefused = current === undefined
-        if (second === undefined || !isKubeError(error, 'Invalid') || !this.#second.refused()) throw error
+        if (second === undefined || !isKubeError(error, 'Invalid') || ++this.#refusals < PATIENCE) throw error
+        this.#second = this.#second === 'configured' ? 'any' : 'if-possible'
         this.#noticeRefused(second, error.message)
       }
     }
   }
 
   #plan(current: Service | undefined, { settled, stack }: ServiceDemand): ObjectAction<Service> {
-    return planService(current, this.#options.settings, settled, stack, this.#second.present)
+    return planService(current, this.#options.settings, settled, stack, this.#second)
   }
 
+  #beginAgain(): void {
+    this.#second = 'configured'
+    this.#refusals = 0
+  }
+
+  /** The refusals before no longer matter. */
   #noticeGranted(): void {
-    this.#second.reset()
+    this.#beginAgain()
     this.#refusalReported = false
   }
 
@@ -106,46 +124,6 @@ export class ServiceWriter {
       { clusterIP, expected: settings.clusterIp },
       'the ClusterIP of the kubernetes service does not match --service-cluster-ip-range; it is not changed, because a ClusterIP is immutable',
     )
-  }
-}
-
-/**
- * Decides which second address to request from a server. After refusals it requests less, until the server accepts. An
- * address may be refused because another Service has it, or because it leaked: an API server with only one family does
- * not release addresses of the other family. The family may be refused because the server has only one.
- */
-class SecondClusterIpDemand {
-  #present: SecondClusterIp = 'configured'
-  #refusals = 0
-
-  get present(): SecondClusterIp {
-    return this.#present
-  }
-
-  /**
-   * Called when a write that requested a second address was refused; a write with `if-possible` requests none. Returns
-   * whether less is requested from now on.
-   */
-  refused(): boolean {
-    this.#refusals += 1
-    if (this.#refusals < PATIENCE) return false
-    this.#present = this.#present === 'configured' ? 'any' : 'if-possible'
-    return true
-  }
-
-  /**
-   * Requests the configured address again, with all attempts. Called when the Service has its second address, so that
-   * refusals before it no longer matter, and when the server may be another one.
-   */
-  reset(): void {
-    this.#present = 'configured'
-    this.#refusals = 0
-  }
-
-  /** Requests everything once more: the address may have been released. */
-  renew(): void {
-    if (this.#present !== 'configured') this.#refusals = PATIENCE - 1
-    this.#present = 'configured'
   }
 }
 

@@ -229,9 +229,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'attempts-that-are-never-renewed': {
     broken: 'After a second address was granted the next one has no attempts left.',
     file: 'kubernetes-service/service-writer.ts',
-    text: `this.#present = 'configured'
+    text: `this.#second = 'configured'
     this.#refusals = 0`,
-    instead: "this.#present = 'configured'",
+    instead: "this.#second = 'configured'",
     tests: ['kubernetes-service/service-writer.test.ts'],
   },
   'read-after-every-failure': {
@@ -244,8 +244,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'count-every-failure-as-a-refusal': {
     broken: 'A conflict counts as a refusal of the second address.',
     file: 'kubernetes-service/service-writer.ts',
-    text: "if (second === undefined || !isKubeError(error, 'Invalid') || !this.#second.refused()) throw error",
-    instead: 'if (second === undefined || !isKubeError(error) || !this.#second.refused()) throw error',
+    text: "if (second === undefined || !isKubeError(error, 'Invalid') || ++this.#refusals < PATIENCE) throw error",
+    instead: 'if (second === undefined || !isKubeError(error) || ++this.#refusals < PATIENCE) throw error',
     tests: ['kubernetes-service/service-writer.test.ts'],
   },
   'a-slice-that-could-not-be-read-is-none': {

@@ -16,7 +16,6 @@ import { noOutages, type Outages } from '../telemetry/outages.ts'
 import type { Absence, FleetView, Removal } from './fleet-view.ts'
 import {
   type Contention,
-  type ContentionInput,
   ContentionReports,
   type ContentionReportsOptions,
   type Contested,
@@ -270,27 +269,24 @@ export class LeaseTelemetry {
   }
 
   /** Called when another client has deleted the lease, when it was created again, or when the fight is over. */
-  contended(input: ContentionInput, before: Contention, now: Contention): void {
+  contended(corrected: boolean, before: Contention, now: Contention): void {
     const { address, clock } = this.#options
-    if (input === 'corrected') this.#reports.corrected('Lease', undefined)
-    this.#reports.changed(contestedLease(address), before, now, clock.monotonicMs())
-  }
-}
-
-function contestedLease(address: string): Contested {
-  return {
-    kind: 'Lease',
-    fields: { address },
-    backingOff: "another client keeps deleting this master's lease; backing off",
-    calmAgain:
-      "no other client deletes this master's lease any more; if it is deleted again, it is created again at once",
-    event({ corrections, withinMs }) {
-      const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
-      const note =
-        `The lease of ${address} was deleted and created again ${corrections} times in ${formatDuration(withinMs)}; from now on it is ` +
-        'created again at growing intervals, and without it the master is not listed. Find out what deletes it: see the audit log of the ' +
-        'API server or of etcd.'
-      return eventOf('LeaseContested', { regarding, note })
-    },
+    if (corrected) this.#reports.corrected('Lease', undefined)
+    const contested: Contested = {
+      kind: 'Lease',
+      fields: { address },
+      backingOff: "another client keeps deleting this master's lease; backing off",
+      calmAgain:
+        "no other client deletes this master's lease any more; if it is deleted again, it is created again at once",
+      event({ corrections, withinMs }) {
+        const regarding = referenceIn(endpoints, { metadata: KUBERNETES_SERVICE })
+        const note =
+          `The lease of ${address} was deleted and created again ${corrections} times in ${formatDuration(withinMs)}; from now on it is ` +
+          'created again at growing intervals, and without it the master is not listed. Find out what deletes it: see the audit log of the ' +
+          'API server or of etcd.'
+        return eventOf('LeaseContested', { regarding, note })
+      },
+    }
+    this.#reports.changed(contested, before, now, clock.monotonicMs())
   }
 }

@@ -1,5 +1,6 @@
 import { isDeepStrictEqual } from 'node:util'
 import type { EndpointSlice, Endpoints } from '../kube/resources.ts'
+import { familyOf } from '../net/address.ts'
 import type { ObjectAction, RemovableAction } from './guarded-writes/object-writer.ts'
 import {
   type EndpointAddress,
@@ -155,7 +156,7 @@ export function sliceOf(endpoints: Endpoints): EndpointSlice {
     ...(subset?.addresses ?? []).map((address) => ({ address, ready: true })),
     ...(subset?.notReadyAddresses ?? []).map((address) => ({ address, ready: false })),
   ]
-  const family = listed.length > 0 && listed.every(({ address }) => familyOf(address.ip) === 6) ? 6 : 4
+  const family = listed.length > 0 && listed.every(({ address }) => familyOf(address.ip) === 'IPv6') ? 'IPv6' : 'IPv4'
   const ofFamily = listed.filter(({ address }) => familyOf(address.ip) === family)
   const sliceEndpoints = ofFamily.map(({ address, ready }) => toSliceEndpoint(address, ready))
   return newSlice(KUBERNETES_SERVICE.name, family, sliceEndpoints, endpoints)
@@ -178,12 +179,12 @@ export function secondSliceOf(
   if (first === undefined || endpoints?.subsets?.[0] === undefined) return undefined
   const family = familyOf(first)
   const listed = addresses.map((ip) => toSliceEndpoint({ ip }, true))
-  return newSlice(secondSliceName(family), family, listed, endpoints)
+  return newSlice(secondSliceName(family === 'IPv6' ? 6 : 4), family, listed, endpoints)
 }
 
 function newSlice(
   name: string,
-  family: 4 | 6,
+  addressType: 'IPv4' | 'IPv6',
   listed: readonly SliceEndpoint[],
   { subsets }: Endpoints,
 ): EndpointSlice {
@@ -196,7 +197,7 @@ function newSlice(
     apiVersion: 'discovery.k8s.io/v1',
     kind: 'EndpointSlice',
     metadata: { ...KUBERNETES_SERVICE, name, labels: LABELS },
-    addressType: `IPv${family}`,
+    addressType,
     endpoints: listed,
     ports,
   }
@@ -209,10 +210,6 @@ function toSliceEndpoint({ ip, targetRef, nodeName }: EndpointAddress, ready: bo
     ...(targetRef !== undefined && { targetRef }),
     ...(nodeName !== undefined && { nodeName }),
   }
-}
-
-function familyOf(ip: string): 4 | 6 {
-  return ip.includes(':') ? 6 : 4
 }
 
 /**

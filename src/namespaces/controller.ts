@@ -1,22 +1,14 @@
-import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import { isKubeError } from '../kube/errors.ts'
-import { Informer } from '../kube/informer.ts'
+import { Informer, type InformerContext } from '../kube/informer.ts'
 import { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import { type Namespace, namespaces } from '../kube/resources.ts'
-import type { Clock } from '../runtime/clock.ts'
-import type { Random } from '../runtime/random.ts'
 import { abortable, allEnded } from '../runtime/signals.ts'
-import type { Logger } from '../telemetry/logger.ts'
 
 /** How often to reconcile without a change; upstream's interval. */
 const INTERVAL_MS = 60_000
 
-interface SystemNamespacesOptions {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
+interface SystemNamespacesOptions extends InformerContext {
   readonly availability: AvailabilityReporter
   /** @default {@link SYSTEM_NAMESPACES} */
   readonly names?: readonly string[] | undefined
@@ -69,7 +61,8 @@ export class SystemNamespacesController {
 
   /** Tries to create all missing namespaces, and then rejects with the first error, if any. */
   async reconcile(signal: AbortSignal): Promise<void> {
-    const missing = planNamespaces(this.#names, (name) => this.#informer.store.get({ name }) !== undefined)
+    // A namespace that is being deleted still exists; it is created again when it is gone.
+    const missing = this.#names.filter((name) => this.#informer.store.get({ name }) === undefined)
     await allEnded(missing.map((name) => this.#create(name, signal)))
   }
 
@@ -95,8 +88,3 @@ function identityOnly(namespace: Namespace): Namespace {
 
 /** The namespaces that a cluster cannot do without, in upstream's order (pkg/controlplane, `SystemNamespaces`). */
 export const SYSTEM_NAMESPACES: readonly string[] = ['kube-system', 'kube-public', 'default', 'kube-node-lease']
-
-/** A namespace that is being deleted still exists; it is created again when it is gone. Pure. */
-function planNamespaces(wanted: readonly string[], present: (name: string) => boolean): readonly string[] {
-  return wanted.filter((name) => !present(name))
-}

@@ -1,11 +1,9 @@
 import type { KubeApi } from '../../kube/api.ts'
 import { ifFound, isKubeError } from '../../kube/errors.ts'
+import type { InformerContext } from '../../kube/informer.ts'
 import { type Lease, leases } from '../../kube/resources.ts'
 import { type Backoff, exponentialBackoff } from '../../runtime/backoff.ts'
-import type { Clock } from '../../runtime/clock.ts'
-import type { Random } from '../../runtime/random.ts'
 import { within } from '../../runtime/request-limit.ts'
-import type { Logger } from '../../telemetry/logger.ts'
 import type { Holder } from './master-leases.ts'
 
 /** How long one deletion may delay the caller that listed the leases, in milliseconds. */
@@ -14,13 +12,6 @@ const DELETE_LIMIT_MS = 1_000
 const MAX_AT_ONCE = 100
 /** The waits between two attempts to delete the same Lease. */
 const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
-
-export interface EndedLeasesOptions {
-  readonly api: KubeApi
-  readonly clock: Clock
-  readonly random: Random
-  readonly logger: Logger
-}
 
 export interface HeldLease {
   readonly lease: Lease
@@ -39,11 +30,11 @@ interface Attempts {
  * failure is logged once, and the deletion retried with back-off.
  */
 export class EndedLeases {
-  readonly #options: EndedLeasesOptions
+  readonly #options: InformerContext
   /** By the name of the Lease. */
   #attempts = new Map<string, Attempts>()
 
-  constructor(options: EndedLeasesOptions) {
+  constructor(options: InformerContext) {
     this.#options = options
   }
 

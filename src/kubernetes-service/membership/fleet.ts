@@ -14,17 +14,6 @@ import type { ObservedEndpoints } from '../reconcilers/endpoint-reconciler.ts'
 import type { AnnouncedDeparture, FleetFacts, Membership, MissingLease, Trust } from './state.ts'
 import type { MembershipTimings } from './timings.ts'
 
-export const unknownFleet: FleetFacts = {
-  leases: [],
-  missing: [],
-  departures: [],
-  renewed: [],
-  readAtMs: undefined,
-  readingSinceAtMs: undefined,
-  isReadDue: false,
-  retryAtMs: 0,
-}
-
 /**
  * The facts after a read of the leases. Pure.
  *

@@ -81,10 +81,6 @@ export class MembershipRunner implements ListReconciler {
     this.#state = startMembership(options.holder)
   }
 
-  get state(): Membership {
-    return this.#state
-  }
-
   fault(): string | undefined {
     const { clock, timings } = this.#options
     return membershipFault(this.#state, clock.monotonicMs(), timings)
@@ -380,7 +376,7 @@ export class MembershipRunner implements ListReconciler {
         )
         break
       case 'contention':
-        telemetry.contended(event.corrected ? 'corrected' : 'undone', event.before, event.now)
+        telemetry.contended(event.corrected, event.before, event.now)
         break
       case 'out':
         logger[event.why === 'withdrawn' ? 'warn' : 'info']({ address }, outMessages[event.why])

@@ -1,7 +1,7 @@
 import { calm, correctionDueMs, nextCheckMs } from '../guarded-writes/contention.ts'
 import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
 import { isHeldBy, othersReady } from '../members.ts'
-import { isConfirmed, isDecided, isProved, unknownFleet } from './fleet.ts'
+import { isConfirmed, isDecided, isProved } from './fleet.ts'
 import { take } from './inputs.ts'
 import { isFailing, neverReady } from './readiness.ts'
 import {
@@ -54,7 +54,16 @@ export function startMembership(self: Holder): Membership {
       trust: { type: 'steady' },
       contention: calm,
     },
-    fleet: unknownFleet,
+    fleet: {
+      leases: [],
+      missing: [],
+      departures: [],
+      renewed: [],
+      readAtMs: undefined,
+      readingSinceAtMs: undefined,
+      isReadDue: false,
+      retryAtMs: 0,
+    },
     departures: 0,
   }
 }

@@ -14,6 +14,7 @@ import {
 } from '../../../src/kubernetes-service/identity.ts'
 import type { MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
+import { outMessages } from '../../../src/kubernetes-service/membership/state.ts'
 import { parseAddress } from '../../../src/net/address.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { RequestTimeout } from '../../../src/runtime/request-limit.ts'
@@ -277,9 +278,12 @@ for (const isRead of [true, false]) {
     const one = start('192.0.2.1')
     await time.advance(1_000)
     await api.create(endpoints, { metadata: KUBERNETES_SERVICE, subsets: [] })
-    await leases.mark({ ...one.runner.state.self, state: 'withdrawn' })
+    for (const own of await leases.list()) {
+      if (own.holder !== undefined) await leases.mark({ ...own.holder, state: 'withdrawn' })
+    }
     if (isRead) await time.advance(1_000)
-    assert.equal(one.runner.state.phase.type, isRead ? 'out' : 'listed')
+    assert.equal(one.runner.fault(), isRead ? outMessages.withdrawn : undefined)
+    assert.equal(one.runner.renewedMs !== undefined, !isRead, 'listed')
     const stopped = one.runner.stop('withdraw', signal)
     await time.advance(5_000)
     assert.equal(await stopped, 'left')

@@ -135,10 +135,7 @@ export class Announcements {
     audit(this.#options, entry)
   }
 
-  /**
-   * Detects writers with other leases: a kube-apiserver's own reconciler, or an apiserver-bootstrap that lists
-   * addresses without a lease here and does not list this master.
-   */
+  /** Reports writers with other leases. */
   #noticeOthers({ found, stored, reasons, correction }: Written): void {
     const { fleet, address, clock, logger } = this.#options
     const writer = correction?.writer

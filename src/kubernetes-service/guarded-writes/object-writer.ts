@@ -88,8 +88,7 @@ export class ObjectWriter {
 
   /**
    * Carries out an action that was planned from `found`, which was just read: its uid and resourceVersion guard the
-   * write. Resolves with `overtaken` if another client has already created the object, or removed one that was to be
-   * removed. Rejects after every other failure.
+   * write. Rejects after every failure that {@link Outcome} does not name.
    */
   async execute<T extends KubeObject>(
     resource: Resource<T>,

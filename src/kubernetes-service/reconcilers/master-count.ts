@@ -59,10 +59,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     this.#displaced = false
   }
 
-  /**
-   * Does nothing if this master is not listed. Rejects with NoLiveMasters when the list would become empty, unless
-   * {@link stopReconciling} was called before.
-   */
+  /** Rejects with NoLiveMasters when the list would become empty, unless {@link stopReconciling} was called. */
   async removeEndpoints(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
     await this.#remove(await this.#read(signal), ports, this.#stopped, signal)
   }
@@ -183,10 +180,7 @@ export function planMasterCount(observed: MasterCountObservation): EndpointsActi
   return plan.type === 'none' && isDisplaced(current, own, count) ? { type: 'none', forNow: true } : plan
 }
 
-/**
- * Decides what must change so that Endpoints no longer list `own`. The remaining masters decide about the ports. Only
- * with `stopping` may the list become empty. Pure.
- */
+/** The plan for Endpoints without `own`. The remaining masters decide about the ports. Pure. */
 export function planRemoval({
   own,
   ...observed

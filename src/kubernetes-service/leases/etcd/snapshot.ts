@@ -45,10 +45,7 @@ export interface UnusableValue {
   readonly reason: string
 }
 
-/**
- * Whether a master in this state has a lease. An unready or withdrawn master has only its holder record, because a
- * kube-apiserver lists every lease.
- */
+/** Whether a master in this state has a lease. Others have only their record: a kube-apiserver lists every lease. */
 export function hasLease(state: HolderState): boolean {
   return state === 'ready' || state === 'failing' || state === 'leaving'
 }
@@ -78,17 +75,13 @@ export function readSnapshot(
   stored: { readonly leases: readonly KeyValue[]; readonly records: readonly KeyValue[] },
 ): { readonly live: readonly MasterLease[]; readonly unusable: readonly UnusableValue[] } {
   const unusable: UnusableValue[] = []
-  const holders = new Map<string, Recorded[]>()
-  for (const record of stored.records) {
+  const recorded = stored.records.flatMap((record): readonly Recorded[] => {
     const holder = holderAt(keys, record)
-    if (holder === undefined) {
-      unusable.push({ key: record.key, reason: 'is not a valid holder record for that address' })
-    } else {
-      const address = addressOf(holder)
-      const { modRevision, lease } = record
-      holders.set(address, [...(holders.get(address) ?? []), { holder, modRevision, neverEnds: lease === 0n }])
-    }
-  }
+    if (holder !== undefined) return [{ holder, modRevision: record.modRevision, neverEnds: record.lease === 0n }]
+    unusable.push({ key: record.key, reason: 'is not a valid holder record for that address' })
+    return []
+  })
+  const holders = Map.groupBy(recorded, ({ holder }) => addressOf(holder))
 
   const live: MasterLease[] = []
   const renewals = new Map<string, Pick<MasterLease, 'renewal' | 'neverEnds'> & { readonly modRevision: bigint }>()
@@ -136,10 +129,7 @@ function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Rec
   return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)
 }
 
-/**
- * The address that a kube-apiserver lists for a stored lease, and the fault of the value. Both are undefined for a JSON
- * value, whose key names the address.
- */
+/** The address that a kube-apiserver lists for a lease, and the value's fault; neither for JSON: its key counts. */
 function readLease(
   keys: EtcdLeaseKeys,
   value: Uint8Array,

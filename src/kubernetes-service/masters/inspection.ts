@@ -147,7 +147,8 @@ export class EtcdLeaseInspector implements LeaseInspector {
 
   #record(stored: KeyValue): StoredRecord {
     const rest = stored.key.slice(this.#keys.records.length)
-    return { stored, address: textOf(rest.slice(0, rest.indexOf('/'))), holder: holderAt(this.#keys, stored) }
+    const [address = ''] = rest.split('/')
+    return { stored, address: textOf(address), holder: holderAt(this.#keys, stored) }
   }
 }
 

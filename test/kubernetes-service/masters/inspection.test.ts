@@ -117,6 +117,20 @@ test('values that masters do not write are shown with the kind of their oddity',
   ])
 })
 
+test('a record without a host in its key is shown at its own address, and stays when another address is evicted', async () => {
+  const { inspector, leases, put, etcd } = onEtcd('etcd')
+  await leases().update(holder('192.0.2.1'), signal)
+  await put('apiserver-bootstrap/holders/192.0.2.10', 'nonsense')
+  const [lease, record] = await inspector.inspect(signal)
+  assert.deepEqual([lease?.address, lease?.odd, record?.address], ['192.0.2.1', [], '192.0.2.10'])
+  assert.ok(lease !== undefined && (await inspector.evict(lease, signal)))
+  const { items } = await etcd.list(`${prefix}/`, { signal })
+  assert.deepEqual(
+    items.map(({ key }) => key),
+    ['/registry/apiserver-bootstrap/holders/192.0.2.10'],
+  )
+})
+
 test('an unready master is shown by its record alone; two hosts at one address share a lease', async () => {
   const { inspector, leases } = onEtcd('etcd')
   await leases().update({ ...holder('192.0.2.1'), state: 'unready' }, signal)

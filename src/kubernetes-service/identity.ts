@@ -29,14 +29,8 @@ export function endpointPorts(securePort: number): readonly EndpointPort[] {
   return [{ name: 'https', port: securePort, protocol: 'TCP' }]
 }
 
-interface AnyPort {
-  readonly name?: string | undefined
-  readonly port?: number | undefined
-  readonly protocol?: string | undefined
-  readonly appProtocol?: string | undefined
-  readonly targetPort?: unknown
-  readonly nodePort?: number | undefined
-}
+/** A port of Endpoints, an EndpointSlice or a Service. */
+type AnyPort = Partial<EndpointPort & Pick<ServicePort, 'targetPort' | 'nodePort'>>
 
 /** The managed fields of ports, as texts: equal for ports that are equal after defaulting. */
 export function portTexts(ports: readonly AnyPort[] | undefined): readonly string[] {

@@ -112,8 +112,8 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
   },
   'forget-a-time-out': {
     broken: 'a request whose answer never comes is waited for',
-    text: 'const after = { ...unanswered(state, nowMs, timings), request: undefined }',
-    instead: 'const after = unanswered(state, nowMs, timings)',
+    text: 'const after = { ...unanswered(state, turn), request: undefined }',
+    instead: 'const after = unanswered(state, turn)',
     faults: ['lost'],
     budget: 1,
   },

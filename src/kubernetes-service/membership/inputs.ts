@@ -41,7 +41,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       if (isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')) {
         reportSuspected(state, turn)
-        return { ...state, server: after, lease: unanswered(state, nowMs, timings) }
+        return { ...state, server: after, lease: unanswered(state, turn) }
       }
       // The failure may affect several masters, whose leases may expire before this one joins.
       const isWaiting = !serving && state.phase.type === 'starting'
@@ -180,7 +180,6 @@ function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: 
 }
 
 function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdrawn', turn: Turn): Membership {
-  const { nowMs, timings } = turn
   const { lease, phase } = state
   if (failure === 'withdrawn') {
     const answered = { ...state, lease: { ...lease, request: undefined } }
@@ -190,7 +189,7 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
       : end(answered, 'withdrawn', turn)
   }
   if (failure !== 'unprepared') reportSuspected(state, turn)
-  const after = { ...unanswered(state, nowMs, timings), request: undefined }
+  const after = { ...unanswered(state, turn), request: undefined }
   return { ...state, lease: failure === 'unprepared' ? { ...after, trust: lease.trust } : after }
 }
 
@@ -202,11 +201,8 @@ function reportSuspected({ lease, fleet }: Membership, { effects }: Turn): void 
 }
 
 /** This master's lease after a request for it has failed, or its own server has not answered in time. */
-function unanswered(
-  { lease, phase }: Membership,
-  nowMs: number,
-  { retryMs, slowRetryMs }: MembershipTimings,
-): OwnLease {
+function unanswered({ lease, phase }: Membership, { nowMs, timings }: Turn): OwnLease {
+  const { retryMs, slowRetryMs } = timings
   const failures = lease.failures + 1
   const { trust } = lease
   // At the start the first pauses are short, because the namespace of the lease often appears a moment later.

@@ -180,7 +180,10 @@ export function planMasterCount(observed: MasterCountObservation): EndpointsActi
   return plan.type === 'none' && isDisplaced(current, own, count) ? { type: 'none', forNow: true } : plan
 }
 
-/** The plan for Endpoints without `own`. The remaining masters decide about the ports. Pure. */
+/**
+ * The plan for Endpoints without `own`. The remaining masters decide about the ports. Only with `stopping` may the list
+ * become empty. Pure.
+ */
 export function planRemoval({
   own,
   ...observed

@@ -1,4 +1,4 @@
-import { type Address, addressOf, formatGroups } from './address.ts'
+import { formatGroups } from './address.ts'
 
 /** An address as the eight 16-bit groups of IPv6; an IPv4 address is in the last two groups, after `::ffff`. */
 export type AddressGroups = Uint16Array
@@ -25,9 +25,13 @@ export function ipv4Value(groups: AddressGroups): number {
   return (groups[6] as number) * 65_536 + (groups[7] as number)
 }
 
-export function addressFrom(family: 4 | 6, groups: AddressGroups): Address {
-  const value = groups.reduce((value, group) => (value << 16n) | BigInt(group), 0n)
-  return addressOf(family, family === 4 ? value & 0xffff_ffffn : value)
+/** A buffer for one address, used only within a call. */
+const buffer: AddressGroups = new Uint16Array(8)
+
+/** As {@link readAddress} and {@link textFrom}; undefined if the text is not an address. */
+export function canonicalAddress(text: string): string | undefined {
+  const family = readAddress(text, buffer)
+  return family === undefined ? undefined : textFrom(family, buffer, text)
 }
 
 /** Formats the address that was read from `text`, as Go writes it. Returns `text` itself if it has that form. */

@@ -1,5 +1,6 @@
 import type { Endpoints } from '../../kube/resources.ts'
-import { type AddressGroups, readAddress, textFrom } from '../../net/stored-address.ts'
+import { familyOf } from '../../net/address.ts'
+import { canonicalAddress } from '../../net/stored-address.ts'
 import { getOrMake } from '../../runtime/memo.ts'
 import { type EndpointAddress, packedSubsets, type EndpointPort as SubsetPort } from '../../workloads/subsets.ts'
 import type { Endpoint } from '../endpoint.ts'
@@ -21,9 +22,6 @@ interface MirroredEndpoints {
   /** The number of addresses that are not mirrored: malformed ones, and those beyond the maximum. */
   readonly skipped: number
 }
-
-/** A buffer for one address, used only within a call. */
-const groups: AddressGroups = new Uint16Array(8)
 
 /** A key that is equal for slices of one address type with the same ports. */
 export function groupKey(addressType: string, ports: readonly EndpointPort[] | null | undefined): string {
@@ -73,17 +71,17 @@ export function endpointOf(
   address: EndpointAddress,
   ready: boolean,
 ): { readonly addressType: AddressType; readonly endpoint: Endpoint } | undefined {
-  const family = readAddress(address.ip, groups)
-  if (family === undefined) return undefined
+  const ip = canonicalAddress(address.ip)
+  if (ip === undefined) return undefined
   const { hostname, nodeName, targetRef } = address
   const endpoint = {
-    addresses: [textFrom(family, groups, address.ip)],
+    addresses: [ip],
     conditions: { ready },
     ...(hostname ? { hostname } : {}),
     ...(targetRef ? { targetRef } : {}),
     ...(nodeName === undefined || nodeName === null ? {} : { nodeName }),
   }
-  return { addressType: family === 4 ? 'IPv4' : 'IPv6', endpoint }
+  return { addressType: familyOf(ip), endpoint }
 }
 
 function slicePort({ name, port, protocol, appProtocol }: SubsetPort): EndpointPort {

@@ -1,5 +1,5 @@
 import type { KubeObject, Service } from '../../kube/resources.ts'
-import { type Address, AddressError, parseAddress } from '../../net/address.ts'
+import { type Address, AddressError, familyOf, parseAddress } from '../../net/address.ts'
 import {
   type AllocationRange,
   addressAllocationRange,
@@ -8,7 +8,7 @@ import {
   portAllocationRange,
 } from '../../net/cidr.ts'
 import { type PortRange, parsePortRange } from '../../net/host-port.ts'
-import { type AddressGroups, addressFrom, ipv4Value, readAddress } from '../../net/stored-address.ts'
+import { type AddressGroups, canonicalAddress, ipv4Value, readAddress } from '../../net/stored-address.ts'
 import type { RangeName } from '../registries/range-registry.ts'
 import type { Finding, RepairKind } from '../reporter.ts'
 import { clusterIpsOf, nodePortsOf } from '../service-claims.ts'
@@ -80,14 +80,13 @@ export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
         if (offset !== undefined) hold(range, offset)
         else if (fault !== undefined) {
           const cidr = cidrs.find((known) => known.family === family)
-          if (cidr === undefined || range >= 0) fault(faultOf(service, text, family, groups, cidr))
+          if (cidr === undefined || range >= 0) fault(faultOf(service, text, cidr))
         }
       }
     },
     ...findingsWith(clusterIpReasons, (range, offset) => {
-      const { cidr, range: of } = ranges[range] as (typeof ranges)[number]
-      const item = of.textAt(offset)
-      return { item, label: `Cluster IP [${familyName(cidr.family)}]:${item}` }
+      const item = (ranges[range] as (typeof ranges)[number]).range.textAt(offset)
+      return { item, label: `Cluster IP [${familyOf(item)}]:${item}` }
     }),
   }
 }
@@ -179,30 +178,20 @@ function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number 
   }
 }
 
-function faultOf(
-  service: Service,
-  text: string,
-  family: 4 | 6 | undefined,
-  groups: AddressGroups,
-  cidr: Cidr | undefined,
-): Finding {
+function faultOf(service: Service, text: string, cidr: Cidr | undefined): Finding {
   const regarding = regardingService(service)
-  if (family === undefined) {
+  const item = canonicalAddress(text)
+  if (item === undefined) {
     const note = `Cluster IP ${text} is not a valid IP; please recreate service`
     return { type: 'invalid', reason: 'ClusterIPNotValid', note, item: text, regarding }
   }
-  const item = addressFrom(family, groups).text
-  const name = familyName(family)
+  const name = familyOf(item)
   if (cidr === undefined) {
     const note = `Cluster IP ${item}(${name}) is of ip family that is no longer configured on cluster; please recreate service`
     return { type: 'invalid', reason: 'ClusterIPNotValid', note, item, regarding }
   }
   const note = `Cluster IP [${name}]:${item} is not within the service CIDR ${cidr.text}; please recreate service`
   return { type: 'outOfRange', reason: 'ClusterIPOutOfRange', note, item, regarding }
-}
-
-function familyName(family: 4 | 6): 'IPv4' | 'IPv6' {
-  return `IPv${family}`
 }
 
 /** Upstream: pkg/registry/core/service/portallocator/controller/repair.go, less what {@link clusterIpClaims} omits. */

@@ -3,7 +3,7 @@ import type { Packing } from '../../kube/packed-objects.ts'
 import { apiVersionOf, type IpAddress, ipAddresses } from '../../kube/resources.ts'
 import { picked } from '../../kube/shared-values.ts'
 import { familyOf } from '../../net/address.ts'
-import { readAddress, textFrom } from '../../net/stored-address.ts'
+import { canonicalAddress } from '../../net/stored-address.ts'
 import { trimmedReader } from '../../protobuf/trimmed-objects.ts'
 
 const familyLabel = 'ipaddress.kubernetes.io/ip-family'
@@ -125,9 +125,6 @@ export function describeParent({ spec }: IpAddress): string {
   return `&ParentReference{Group:${group},Resource:${resource},Namespace:${namespace},Name:${name},}`
 }
 
-const canonicalIPv4 = /^(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])(?:\.(?:0|[1-9]\d?|1\d\d|2[0-4]\d|25[0-5])){3}$/
-const canonicalGroup = /^(?:0|[1-9a-f][\da-f]{0,3})$/
-
 /** A longer text is no address, although Go would ignore any number of leading zeros. */
 const LONGEST_ADDRESS = 256
 
@@ -137,66 +134,10 @@ const LONGEST_ADDRESS = 256
  * IPv4 address mapped into IPv6 is an IPv4 address.
  */
 export function ipAddressNameOf(clusterIp: string): string | undefined {
-  if (clusterIp.length > LONGEST_ADDRESS) return undefined
-  if (isCanonicalIPv4(clusterIp) || groupsOf(clusterIp) !== undefined) return clusterIp
-  const groups = new Uint16Array(8)
-  const family = readAddress(clusterIp, groups)
-  return family === undefined ? undefined : textFrom(family, groups, clusterIp)
+  return clusterIp.length > LONGEST_ADDRESS ? undefined : canonicalAddress(clusterIp)
 }
 
 /** The name of the IPAddress of a ClusterIP, or the text itself if it is malformed: a key for the address. */
 export function lookupNameOf(clusterIp: string): string {
   return ipAddressNameOf(clusterIp) ?? clusterIp
-}
-
-export function isCanonicalIPv4(text: string): boolean {
-  return canonicalIPv4.test(text)
-}
-
-/** The value of an IPv4 address in its canonical form. */
-export function valueOfIPv4(text: string): number {
-  let value = 0
-  let part = 0
-  for (let i = 0; i < text.length; i++) {
-    const code = text.charCodeAt(i)
-    if (code !== 46) {
-      part = part * 10 + code - 48
-      continue
-    }
-    value = value * 256 + part
-    part = 0
-  }
-  return value * 256 + part
-}
-
-/** Undefined unless `text` is canonical (RFC 5952). Nearly all ClusterIPs are, and to read only those is cheap. */
-export function groupsOf(text: string): readonly number[] | undefined {
-  const gap = text.indexOf('::')
-  const head = groupTexts(gap < 0 ? text : text.slice(0, gap))
-  const tail = gap < 0 ? [] : groupTexts(text.slice(gap + 2))
-  const left = gap < 0 ? 0 : 8 - head.length - tail.length
-  if (gap < 0 ? head.length !== 8 : left < 2) return undefined
-  for (const group of head) if (!canonicalGroup.test(group)) return undefined
-  for (const group of tail) if (!canonicalGroup.test(group)) return undefined
-  // `::` replaces the first of the longest runs of zeros.
-  if (gap >= 0 && (head.at(-1) === '0' || tail[0] === '0')) return undefined
-  if (longestZeros(head) >= Math.max(left, 2) || longestZeros(tail) > left) return undefined
-  // An IPv4 address mapped into IPv6 is stored as IPv4.
-  if (left === 5 && tail.length === 3 && tail[0] === 'ffff') return undefined
-  const groups = [...head, ...Array<string>(left).fill('0'), ...tail]
-  return groups.map((group) => Number.parseInt(group, 16))
-}
-
-function groupTexts(text: string): readonly string[] {
-  return text === '' ? [] : text.split(':')
-}
-
-function longestZeros(groups: readonly string[]): number {
-  let longest = 0
-  let run = 0
-  for (const group of groups) {
-    run = group === '0' ? run + 1 : 0
-    longest = Math.max(longest, run)
-  }
-  return longest
 }

@@ -47,10 +47,6 @@ export class IpAddressRepair implements Repair {
       ...options,
       ipAddresses: this.#ipAddresses,
       schedule: this.#schedule,
-      tidy: () => {
-        this.#ages.tidy()
-        this.#ranges.tidy(this.#ipAddresses.store.size)
-      },
       view: {
         holdersOf: (name) => holdersIn(services.store, name),
         serviceOf: (ref) => services.store.get(ref),
@@ -133,7 +129,11 @@ export class IpAddressRepair implements Repair {
       await this.#whenReady(signal)
       metrics.onCollect(() => this.#reportUsage())
       this.#schedule.passAfter(0)
-      for (;;) await this.#rounds.round(await this.#schedule.next(signal), signal)
+      for (;;) {
+        const work = await this.#schedule.next(signal)
+        await this.#rounds.round(work, signal)
+        if (work.full) this.#ages.tidy()
+      }
     } finally {
       for (const end of subscriptions) end()
       this.#schedule.end()

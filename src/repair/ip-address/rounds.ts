@@ -22,8 +22,6 @@ interface IpAddressRoundsOptions extends RepairContext {
   readonly ipAddresses: Followed<IpAddress>
   readonly view: Omit<ServiceIpView, 'repairing' | 'orphanedMs'>
   readonly schedule: IpAddressSchedule
-  /** Called after each full pass, to shrink caches. */
-  readonly tidy: () => void
 }
 
 /** Checks addresses, reports findings, writes, and tracks failed writes. */
@@ -89,7 +87,7 @@ export class IpAddressRounds {
   }
 
   async #checkAndWrite(work: Work, signal: AbortSignal): Promise<readonly WriteOutcome[]> {
-    const { api, permit, schedule, reporter, clock, tidy } = this.#options
+    const { api, permit, schedule, reporter, clock } = this.#options
     const { full } = work
     // A server that repairs by itself gets time to do so, until the next full pass.
     if (permit.mode === 'report' && !full) return []
@@ -103,10 +101,7 @@ export class IpAddressRounds {
     this.#noteOrphans(found, full)
     const outcomes = writing ? await this.#writer.write(found.writes, signal) : []
     this.#report({ ...found, findings: this.#confirmed(found.findings, outcomes, work) }, work)
-    if (full) {
-      this.#passOpen = true
-      tidy()
-    }
+    if (full) this.#passOpen = true
     for (const { write, result } of outcomes) if (result === 'done') reporter.repaired(write.finding)
     return outcomes
   }

@@ -1,10 +1,10 @@
 import type { IpAddress, Service, ServiceCidr } from '../../kube/resources.ts'
 import { after, before, type Change, keyOfObject, type Store } from '../../kube/store.ts'
 import { type Cidr, tryParseStoredCidr, usableSize } from '../../net/cidr.ts'
-import { type AddressGroups, ipv4Value, readAddress } from '../../net/stored-address.ts'
+import { type AddressGroups, ipv4Value, readAddress, textFrom } from '../../net/stored-address.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import { clusterIpsOf } from '../service-claims.ts'
-import { groupsOf, isCanonicalIPv4, lookupNameOf, valueOfIPv4 } from './ip-address.ts'
+import { lookupNameOf } from './ip-address.ts'
 
 /** `name` is the canonical form of the address. */
 export function holdsAddress(service: Service, name: string): boolean {
@@ -39,14 +39,14 @@ function byAge(a: Service, b: Service): number {
   return keyOfObject(a) < keyOfObject(b) ? -1 : 1
 }
 
-/** The cache is cleared when it has more entries than this, and more than twice the number in use. */
-const LEAST_REMEMBERED = 10_000
-
 interface ReadyRange {
   readonly cidr: Cidr
-  readonly allotsIPv4: (value: number) => boolean
-  readonly allotsIPv6: (groups: ArrayLike<number>) => boolean
+  /** Without BigInt, because there may be a million addresses. */
+  readonly allots: (family: 4 | 6, groups: AddressGroups) => boolean
 }
+
+/** A buffer for one address, used only within a call. */
+const groups: AddressGroups = new Uint16Array(8)
 
 /**
  * The addresses of every ServiceCIDR, whatever its condition, without network addresses and IPv4 broadcast addresses
@@ -57,8 +57,6 @@ export class ServiceIpRanges {
   #allocated: number[]
   /** The new counts while {@link countAll} runs. */
   #recount: number[] | undefined
-  /** A cache of indexes in `#ranges`, by IPv6 name, because parsing names is most of the work of a pass. */
-  readonly #places = new Map<string, number>()
 
   constructor(serviceCidrs: readonly ServiceCidr[]) {
     const all = serviceCidrs.flatMap(rangesOf)
@@ -105,23 +103,10 @@ export class ServiceIpRanges {
     }))
   }
 
-  tidy(inUse: number): void {
-    if (this.#places.size > Math.max(LEAST_REMEMBERED, 2 * inUse)) this.#places.clear()
-  }
-
   #placeOf(name: string): number {
-    if (!name.includes(':')) {
-      if (!isCanonicalIPv4(name)) return -1
-      const value = valueOfIPv4(name)
-      return this.#ranges.findIndex(({ allotsIPv4 }) => allotsIPv4(value))
-    }
-    const known = this.#places.get(name)
-    if (known !== undefined) return known
-    const groups = groupsOf(name)
-    const place = groups === undefined ? -1 : this.#ranges.findIndex(({ allotsIPv6 }) => allotsIPv6(groups))
-    // A copy: the name is a part of the packed object, which it would keep in memory.
-    this.#places.set(Buffer.from(name).toString(), place)
-    return place
+    const family = readAddress(name, groups)
+    if (family === undefined || textFrom(family, groups, name) !== name) return -1
+    return this.#ranges.findIndex(({ allots }) => allots(family, groups))
   }
 }
 
@@ -129,41 +114,36 @@ export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
   return (spec?.cidrs ?? []).map(tryParseStoredCidr).filter((cidr) => cidr !== undefined)
 }
 
-/** Tests whether `ranges` contain a name, and `except` does not. Caches nothing: there may be a million names. */
+/** Tests whether `ranges` contain a name, and `except` does not. */
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {
   const [wanted, unwanted] = [ranges.map(ready), except.map(ready)]
-  const groups: AddressGroups = new Uint16Array(8)
   return (name) => {
     const family = readAddress(name, groups)
     if (family === undefined) return false
-    const value = family === 4 ? ipv4Value(groups) : 0
-    const isInRange = ({ allotsIPv4, allotsIPv6 }: ReadyRange): boolean =>
-      family === 4 ? allotsIPv4(value) : allotsIPv6(groups)
+    const isInRange = ({ allots }: ReadyRange): boolean => allots(family, groups)
     return wanted.some(isInRange) && !unwanted.some(isInRange)
   }
 }
 
 function ready(cidr: Cidr): ReadyRange {
-  const never = (): boolean => false
   if (cidr.family === 4) {
     const network = Number(cidr.network.value)
     const broadcast = network + Number(cidr.size) - 1
-    return { cidr, allotsIPv4: (value) => value > network && value < broadcast, allotsIPv6: never }
+    const isWithin = (value: number): boolean => value > network && value < broadcast
+    return { cidr, allots: (family, groups) => family === 4 && isWithin(ipv4Value(groups)) }
   }
-  const network = Array.from({ length: 8 }, (_, group) =>
-    Number((cidr.network.value >> BigInt(112 - 16 * group)) & 0xffffn),
-  )
-  const masks = network.map(
-    (_, group) => (0xffff << (16 - Math.min(Math.max(cidr.prefix - 16 * group, 0), 16))) & 0xffff,
-  )
-  const allotsIPv6 = (groups: ArrayLike<number>): boolean => {
+  const network = new Uint16Array(8)
+  readAddress(cidr.network.text, network)
+  const masks = network.map((_, group) => 0xffff << (16 - Math.min(Math.max(cidr.prefix - 16 * group, 0), 16)))
+  const allots = (family: 4 | 6, groups: AddressGroups): boolean => {
+    if (family === 4) return false
     let isNetwork = true
     for (let i = 0; i < 8; i++) {
-      const group = groups[i] ?? 0
-      if ((group & (masks[i] ?? 0)) !== network[i]) return false
+      const group = groups[i] as number
+      if ((group & (masks[i] as number)) !== network[i]) return false
       if (group !== network[i]) isNetwork = false
     }
     return !isNetwork
   }
-  return { cidr, allotsIPv4: never, allotsIPv6 }
+  return { cidr, allots }
 }

@@ -80,11 +80,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'if (signal.aborted || error !== signal.reason) throw error',
     tests: ['repair/ip-address/repair.test.ts'],
   },
-  'repair-cluster-ip-ip-address-name-operator': {
-    broken: 'left: has <= for < after gap.',
-    file: 'repair/ip-address/ip-address.ts',
-    text: 'const left = gap < 0 ? 0 : 8 - head.length - tail.length',
-    instead: 'const left = gap <= 0 ? 0 : 8 - head.length - tail.length',
+  'repair-cluster-ip-service-ips-operator': {
+    broken: 'ready: has >= for > before network.',
+    file: 'repair/ip-address/service-ips.ts',
+    text: 'value > network && value < broadcast',
+    instead: 'value >= network && value < broadcast',
     tests: ['repair/ip-address/ip-address.test.ts'],
   },
   'repair-range-memory-statement-2': {
@@ -179,18 +179,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'void Promise.all(rangeNames.map(follow))',
     tests: ['repair/registries/config-map.test.ts'],
   },
-  'repair-ip-address-ip-address-guard': {
-    broken: "groupsOf:: drops: if (gap >= 0 && (head.at(-1) === '0' || tail[0] === '0')).",
-    file: 'repair/ip-address/ip-address.ts',
-    text: "  if (gap >= 0 && (head.at(-1) === '0' || tail[0] === '0')) return undefined\n",
-    instead: '',
+  'repair-ip-address-service-ips-guard': {
+    broken: '#placeOf:: drops: textFrom(family, groups, name) !== name.',
+    file: 'repair/ip-address/service-ips.ts',
+    text: 'if (family === undefined || textFrom(family, groups, name) !== name) return -1',
+    instead: 'if (family === undefined) return -1',
     tests: ['repair/ip-address/ip-address.test.ts'],
   },
-  'repair-ip-address-ip-address-number': {
-    broken: 'groupsOf:: has 6 for 5.',
-    file: 'repair/ip-address/ip-address.ts',
-    text: "if (left === 5 && tail.length === 3 && tail[0] === 'ffff') return undefined",
-    instead: "if (left === 6 && tail.length === 3 && tail[0] === 'ffff') return undefined",
+  'repair-ip-address-service-ips-number': {
+    broken: 'ready:: has 7 for 8.',
+    file: 'repair/ip-address/service-ips.ts',
+    text: 'for (let i = 0; i < 8; i++) {',
+    instead: 'for (let i = 0; i < 7; i++) {',
     tests: ['repair/ip-address/ip-address.test.ts'],
   },
   'repair-registries-config-map-operator': {

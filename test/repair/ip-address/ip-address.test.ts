@@ -5,13 +5,7 @@ import type { IpAddress, Service, ServiceCidr } from '../../../src/kube/resource
 import { Store } from '../../../src/kube/store.ts'
 import { addressOf, tryParseAddress } from '../../../src/net/address.ts'
 import { cidrContains, cidrOf } from '../../../src/net/cidr.ts'
-import {
-  groupsOf,
-  identityOfIpAddress,
-  ipAddressNameOf,
-  trimIpAddress,
-  valueOfIPv4,
-} from '../../../src/repair/ip-address/ip-address.ts'
+import { identityOfIpAddress, ipAddressNameOf, trimIpAddress } from '../../../src/repair/ip-address/ip-address.ts'
 import { addressesOf, holdersIn, holdsAddress, ServiceIpRanges } from '../../../src/repair/ip-address/service-ips.ts'
 import { trimService } from '../../../src/repair/service-claims.ts'
 import { atOnce } from '../../../src/runtime/steps.ts'
@@ -115,27 +109,6 @@ test('a packed IPAddress unpacks unchanged, and its shared part has none of its 
   }
 })
 
-test('the fast IPv6 parser accepts exactly the canonical texts and agrees with the strict parser', () => {
-  fc.assert(
-    fc.property(groups, fc.integer({ min: 0, max: 40 }), fc.constantFrom('0', ':', 'f', ''), (parts, at, noise) => {
-      const { text } = ipv6(parts)
-      const strict = tryParseAddress(text)
-      assert.deepEqual(groupsOf(text), strict === undefined ? undefined : parts)
-      const noisy = text.slice(0, at) + noise + text.slice(at)
-      assert.equal(groupsOf(noisy) !== undefined, tryParseAddress(noisy)?.text === noisy)
-    }),
-    { numRuns: 2_000 },
-  )
-})
-
-test('the fast IPv4 parser returns the numeric value', () => {
-  fc.assert(
-    fc.property(fc.integer({ min: 0, max: 0xffff_ffff }), (value) => {
-      assert.equal(valueOfIPv4(addressOf(4, BigInt(value)).text), value)
-    }),
-  )
-})
-
 function ranges(...cidrs: readonly string[]): ServiceIpRanges {
   return new ServiceIpRanges(cidrs.map((cidr) => ({ spec: { cidrs: [cidr] } }) as ServiceCidr))
 }
@@ -153,6 +126,8 @@ test('a range excludes network addresses and IPv4 broadcast addresses, as upstre
     '198.51.100.5': false,
     '203.0.113.1': true,
     '203.0.113.0': false,
+    '010.0.0.1': false,
+    'FD00::1': false,
     'fd00::': false,
     'fd00::1': true,
     'fd00::ffff:ffff:ffff:ffff': true,
@@ -188,7 +163,6 @@ test('a range contains the addresses of its prefix except network and broadcast,
       const expected = cidrContains(cidr, address) && offset !== 0n && (cidr.family === 6 || value !== last)
       const within = ranges(cidr.text)
       assert.equal(within.contains(address.text), expected, `${address.text} in ${cidr.text}`)
-      assert.equal(within.contains(address.text), expected, 'asked again')
     }),
     { numRuns: 3_000 },
   )

@@ -74,7 +74,6 @@ export function openRounds() {
   const metrics = prometheusMetrics()
   const availability: string[] = []
   const schedule = new IpAddressSchedule({ clock, random, intervalMs: 180_000 })
-  let tidied = 0
   const rounds = new IpAddressRounds({
     ...{ api, clock, random, logger, schedule },
     availability: {
@@ -103,7 +102,6 @@ export function openRounds() {
       ageMs: ({ metadata }) => world.ages.get(metadata?.name ?? '') ?? Number.POSITIVE_INFINITY,
       inRange: (name) => !world.outOfRange.has(name),
     },
-    tidy: () => tidied++,
   })
   let settled = false
   void rounds.settled.then(() => {
@@ -117,7 +115,6 @@ export function openRounds() {
   }
   return Object.assign(world, {
     ...{ time, clock, api, rounds, schedule, requests, live, events, logger, availability, stop },
-    tidied: () => tidied,
     settled: () => settled,
     /** Adds these Services to the server and to the copy. */
     store(...objects: readonly Service[]): void {

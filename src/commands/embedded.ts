@@ -17,8 +17,9 @@ import {
   services,
 } from '../kube/resources.ts'
 import { keyOfObject, objectOf } from '../kube/store.ts'
+import { compareTexts } from '../runtime/compare-texts.ts'
 import { printable } from '../runtime/errors.ts'
-import { clip, redraw, type Screen, sizeOf } from './output.ts'
+import { redraw, type Screen, sizeOf } from './output.ts'
 
 /** In the order of display. */
 const shown = [
@@ -89,15 +90,8 @@ export class EmbeddedScreen {
   #draw(): void {
     clearTimeout(this.#redraw)
     this.#redraw = undefined
-    const { columns, rows } = sizeOf(this.#screen)
-    const lines = renderView({
-      head: this.#head,
-      objects: [...this.#objects.values()],
-      log: this.#log,
-      columns,
-      // The cursor needs the row below the last line.
-      rows: rows - 1,
-    })
+    const objects = [...this.#objects.values()]
+    const lines = renderView({ head: this.#head, objects, log: this.#log, rows: sizeOf(this.#screen).rows - 1 })
     this.#drawnLines = redraw(this.#screen, lines, this.#drawnLines)
   }
 }
@@ -123,12 +117,11 @@ export function describeChange(before: ViewRow | undefined, after: ViewRow | und
   return `${before === undefined ? '+' : '~'} ${after.kind} ${after.name}: ${after.detail}`
 }
 
-/** At most `rows` lines of at most `columns` characters. The last lines of the log fill the remaining rows. */
+/** At most `rows` lines. The last lines of the log fill the remaining rows. */
 export function renderView(view: {
   readonly head: string
   readonly objects: readonly ViewRow[]
   readonly log: readonly string[]
-  readonly columns: number
   readonly rows: number
 }): readonly string[] {
   const table = [{ kind: 'KIND', name: 'NAME', detail: 'STATE' }, ...[...view.objects].sort(compareRows)]
@@ -141,7 +134,7 @@ export function renderView(view: {
   ].slice(0, view.rows)
   const freeRows = view.rows - lines.length - 1
   if (freeRows > 0 && view.log.length > 0) lines.push('', ...view.log.slice(-freeRows))
-  return lines.map((line) => clip(line, view.columns))
+  return lines
 }
 
 function detailOf(kind: ViewKind, object: KubeObject): string {
@@ -191,6 +184,5 @@ function portNumbers(ports: readonly { readonly port?: number }[] | undefined): 
 }
 
 export function compareRows(a: ViewRow, b: ViewRow): number {
-  const byKind = viewKinds.indexOf(a.kind) - viewKinds.indexOf(b.kind)
-  return byKind !== 0 ? byKind : a.name < b.name ? -1 : a.name > b.name ? 1 : 0
+  return viewKinds.indexOf(a.kind) - viewKinds.indexOf(b.kind) || compareTexts(a.name, b.name)
 }

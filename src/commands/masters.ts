@@ -10,7 +10,7 @@ import { systemRandom } from '../runtime/system-clock.ts'
 import { silentLogger } from '../telemetry/logger.ts'
 import { type MastersReading, type MastersSource, openMasters, READ_INTERVAL_MS } from './masters-source.ts'
 import { mastersOptions } from './options.ts'
-import { clip, presentable, print, redraw, type Screen, sizeOf, watchOutput } from './output.ts'
+import { presentable, print, redraw, type Screen, watchOutput } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
 /**
@@ -162,10 +162,7 @@ export class MastersScreen {
   /** `key` must change with every difference that a person would see. It need not change with the lines. */
   show(lines: readonly string[], key: string): void {
     if (this.#screen.isTTY) {
-      const { columns, rows } = sizeOf(this.#screen)
-      // The cursor needs the row below the last line.
-      const visible = lines.slice(0, rows - 1).map((line) => clip(line, columns))
-      this.#drawnLines = redraw(this.#screen, visible, this.#drawnLines)
+      this.#drawnLines = redraw(this.#screen, lines, this.#drawnLines)
     } else if (key !== this.#shown) {
       const gap = this.#shown === undefined || this.#linewise ? '' : '\n'
       this.#screen.write(`${gap}${lines.join('\n')}\n`)

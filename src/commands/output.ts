@@ -46,14 +46,17 @@ export function sizeOf({ columns, rows }: Screen): { readonly columns: number; r
   return { columns: columns || 80, rows: rows || 24 }
 }
 
-/** Draws lines over the `drawn` lines of the previous call. Returns the number of lines drawn. */
+/** Draws the lines, as far as they fit, over the `drawn` lines of the last call. Returns the number of lines drawn. */
 export function redraw(screen: Screen, lines: readonly string[], drawn: number): number {
-  screen.write(`${drawn === 0 ? '' : `\u001b[${drawn}A`}\u001b[0J${lines.join('\n')}\n`)
-  return lines.length
+  const { columns, rows } = sizeOf(screen)
+  // The cursor needs the row below the last line.
+  const visible = lines.slice(0, rows - 1).map((line) => clip(line, columns))
+  screen.write(`${drawn === 0 ? '' : `\u001b[${drawn}A`}\u001b[0J${visible.join('\n')}\n`)
+  return visible.length
 }
 
 /** A line without blanks at its end, cut to at most `columns` characters. */
-export function clip(line: string, columns: number): string {
+function clip(line: string, columns: number): string {
   const plain = line.trimEnd()
   return plain.length > columns ? `${plain.slice(0, columns - 1)}…` : plain
 }

@@ -1,6 +1,8 @@
 import type { Packing } from '../kube/packed-objects.ts'
 import type { Service } from '../kube/resources.ts'
+import { keyOfObject } from '../kube/store.ts'
 import { trimmedReader } from '../protobuf/trimmed-objects.ts'
+import { compareTexts } from '../runtime/compare-texts.ts'
 import { lookupNameOf } from './ip-address/ip-address.ts'
 
 /** The API allows two. More would make each check of one of them slow. */
@@ -64,6 +66,12 @@ trimService.packing = {
   },
   keysOf: (service) => clusterIpsOf(service).map(lookupNameOf),
 } satisfies Packing<Service>
+
+/** Orders Services by age, equally old ones by name, so that all masters agree which holder keeps a number. */
+export function oldestFirst(a: Service, b: Service): number {
+  const [first = '', second = ''] = [a.metadata?.creationTimestamp, b.metadata?.creationTimestamp]
+  return compareTexts(first, second) || compareTexts(keyOfObject(a), keyOfObject(b))
+}
 
 /** The ClusterIPs that a Service holds, as text and in order; none for a headless Service (`IsServiceIPSet`). */
 export function clusterIpsOf({ spec }: Service): readonly string[] {

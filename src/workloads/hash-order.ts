@@ -1,3 +1,5 @@
+import { compareTexts } from '../runtime/compare-texts.ts'
+
 /**
  * The items in the order in which kube-controller-manager writes them: by the hashes of their Go form, which `goText`
  * returns. If they are in order already, returns the same list.
@@ -7,10 +9,6 @@ export function inHashOrder<T>(items: readonly T[], goText: (item: T) => string)
   const hashed = items.map((item) => ({ item, hash: fnv128a(goText(item)) }))
   if (hashed.every(({ hash }, index) => index === 0 || (hashed[index - 1]?.hash ?? '') <= hash)) return items
   return hashed.sort((a, b) => compareTexts(a.hash, b.hash)).map(({ item }) => item)
-}
-
-export function compareTexts(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }
 
 const OFFSET = 0x6c62272e07bb014262b821756295c58dn

@@ -1,6 +1,7 @@
 import type { Endpoints } from '../kube/resources.ts'
+import { compareTexts } from '../runtime/compare-texts.ts'
 import { getOrMake } from '../runtime/memo.ts'
-import { compareTexts, inHashOrder } from './hash-order.ts'
+import { inHashOrder } from './hash-order.ts'
 
 export type EndpointSubset = NonNullable<Endpoints['subsets']>[number]
 export type EndpointPort = NonNullable<EndpointSubset['ports']>[number]

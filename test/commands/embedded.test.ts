@@ -102,21 +102,21 @@ test('each change is described in one line', () => {
   assert.equal(describeChange(undefined, undefined), undefined)
 })
 
-test('the table has a fixed order, the log below it, and no line wider than the terminal', () => {
+test('the table has a fixed order, and the log below it', () => {
   const objects = [
     endpoints,
     service,
     row('Namespace', { metadata: { name: 'kube-system' }, status: { phase: 'Active' } }),
     row('Namespace', { metadata: { name: 'default' }, status: { phase: 'Active' } }),
   ]
-  assert.deepEqual(renderView({ head: 'head', objects, log: ['one', 'two'], columns: 52, rows: 20 }), [
+  assert.deepEqual(renderView({ head: 'head', objects, log: ['one', 'two'], rows: 20 }), [
     'head',
     '',
     'KIND       NAME                STATE',
     'Namespace  default             Active',
     'Namespace  kube-system         Active',
-    'Service    default/kubernetes  ClusterIP 10.0.0.1 4…',
-    'Endpoints  default/kubernetes  192.0.2.1,192.0.2.2 …',
+    'Service    default/kubernetes  ClusterIP 10.0.0.1 443->6443',
+    'Endpoints  default/kubernetes  192.0.2.1,192.0.2.2 :6443',
     '',
     'one',
     'two',
@@ -124,7 +124,7 @@ test('the table has a fixed order, the log below it, and no line wider than the 
 })
 
 test('a small terminal omits the oldest log lines first, then the end of the table', () => {
-  const view = { head: 'head', objects: [service], log: ['one', 'two', 'three'], columns: 80 }
+  const view = { head: 'head', objects: [service], log: ['one', 'two', 'three'] }
   assert.deepEqual(renderView({ ...view, rows: 7 }).slice(4), ['', 'two', 'three'])
   assert.equal(renderView({ ...view, rows: 5 }).length, 4)
   assert.equal(renderView({ ...view, rows: 3 }).length, 3)

@@ -1,4 +1,5 @@
 import { LeaseObserver } from '../../kube/lease-observer.ts'
+import { compareTexts } from '../../runtime/compare-texts.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
 import { hasLease } from '../leases/etcd/snapshot.ts'
 import type { Holder } from '../leases/master-leases.ts'
@@ -116,11 +117,7 @@ function someOf(hosts: readonly string[]): string {
 }
 
 function byAddressAndHost(a: MasterRow, b: MasterRow): number {
-  return compare(a.address ?? '~', b.address ?? '~') || compare(a.holder?.host ?? '', b.holder?.host ?? '')
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
+  return compareTexts(a.address ?? '~', b.address ?? '~') || compareTexts(a.holder?.host ?? '', b.holder?.host ?? '')
 }
 
 /** Whether a lease is renewed; `unknown` if it was not watched for long enough to decide. */

@@ -1,8 +1,9 @@
 import type { Service } from '../../kube/resources.ts'
-import { type Change, keyOfObject } from '../../kube/store.ts'
+import type { Change } from '../../kube/store.ts'
 import { Bitmap } from '../../net/bitmap.ts'
 import type { Steps } from '../../runtime/steps.ts'
 import type { Finding } from '../reporter.ts'
+import { oldestFirst } from '../service-claims.ts'
 import type { RangeClaims } from './claims.ts'
 
 /** The numbers that Services hold, updated with each change, so that a check need not visit all Services. */
@@ -80,8 +81,8 @@ export function* surveyServices(services: Iterable<Service>, claims: RangeClaims
 }
 
 /**
- * The holders of the `wanted` numbers of each range, the oldest first, equally old ones by name, so that all masters
- * agree which holder keeps a number. A Service that holds a number twice occurs twice.
+ * The holders of the `wanted` numbers of each range, {@link oldestFirst}. A Service that holds a number twice occurs
+ * twice.
  */
 export function* claimantsOf(
   services: Iterable<Service>,
@@ -101,16 +102,4 @@ export function* claimantsOf(
   }
   for (const claimants of found) for (const several of claimants.values()) several.sort(oldestFirst)
   return found
-}
-
-function oldestFirst(a: Service, b: Service): number {
-  return compare(createdAt(a), createdAt(b)) || compare(keyOfObject(a), keyOfObject(b))
-}
-
-function createdAt({ metadata }: Service): string {
-  return metadata?.creationTimestamp ?? ''
-}
-
-function compare(a: string, b: string): number {
-  return a < b ? -1 : a > b ? 1 : 0
 }

@@ -1,9 +1,9 @@
 import type { IpAddress, Service, ServiceCidr } from '../../kube/resources.ts'
-import { after, before, type Change, keyOfObject, type Store } from '../../kube/store.ts'
+import { after, before, type Change, type Store } from '../../kube/store.ts'
 import { type Cidr, tryParseStoredCidr, usableSize } from '../../net/cidr.ts'
 import { type AddressGroups, ipv4Value, readAddress, textFrom } from '../../net/stored-address.ts'
 import type { Steps } from '../../runtime/steps.ts'
-import { clusterIpsOf } from '../service-claims.ts'
+import { clusterIpsOf, oldestFirst } from '../service-claims.ts'
 import { lookupNameOf } from './ip-address.ts'
 
 /** `name` is the canonical form of the address. */
@@ -12,10 +12,10 @@ export function holdsAddress(service: Service, name: string): boolean {
   return held.includes(name) || held.some((text) => lookupNameOf(text) === name)
 }
 
-/** The Services that hold the address, the oldest first: the order is the same for all masters. */
+/** The Services that hold the address, {@link oldestFirst}. */
 export function holdersIn(services: Pick<Store<Service>, 'by'>, name: string): readonly Service[] {
   const holders = services.by(name)
-  return holders.length < 2 ? holders : holders.toSorted(byAge)
+  return holders.length < 2 ? holders : holders.toSorted(oldestFirst)
 }
 
 /** The addresses that must be checked because of a change of a Service. */
@@ -31,12 +31,6 @@ function sameClaims(a: Service, b: Service): boolean {
     a.spec?.type === b.spec?.type &&
     clusterIpsOf(a).join() === clusterIpsOf(b).join()
   )
-}
-
-function byAge(a: Service, b: Service): number {
-  const [first = '', second = ''] = [a.metadata?.creationTimestamp, b.metadata?.creationTimestamp]
-  if (first !== second) return first < second ? -1 : 1
-  return keyOfObject(a) < keyOfObject(b) ? -1 : 1
 }
 
 interface ReadyRange {

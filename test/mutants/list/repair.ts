@@ -166,8 +166,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'the-first-name-is-the-oldest': {
     broken: 'Of several Services with one address the first by name keeps it, not the oldest.',
-    file: 'repair/ip-address/service-ips.ts',
-    text: '  if (first !== second) return first < second ? -1 : 1\n',
+    file: 'repair/service-claims.ts',
+    text: 'compareTexts(first, second) || ',
     instead: '',
     tests: ['repair/ip-address/service-ips.test.ts'],
   },

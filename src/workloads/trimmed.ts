@@ -1,6 +1,6 @@
 import type { EndpointSlice, Endpoints, Node, Pod, Service } from '../kube/resources.ts'
 import { picked, SharedValues, sharedLabels, sharedString } from '../kube/shared-values.ts'
-import { trimmedReader } from '../protobuf/trimmed-objects.ts'
+import { type FieldTree, trimmedReader } from '../protobuf/trimmed-objects.ts'
 import { readyCondition } from './pod-rules.ts'
 
 type PodStatus = NonNullable<Pod['status']>
@@ -120,6 +120,26 @@ trimNode.protobuf = trimmedReader('core/v1.Node', {
   status: { conditions: { type: true, status: true }, allocatable: true },
 })
 
+const serviceMetadata = [
+  'name',
+  'namespace',
+  'uid',
+  'resourceVersion',
+  'labels',
+  'creationTimestamp',
+  'deletionTimestamp',
+] as const
+const serviceSpec = [
+  'type',
+  'selector',
+  'clusterIP',
+  'clusterIPs',
+  'ipFamilies',
+  'ipFamilyPolicy',
+  'publishNotReadyAddresses',
+  'trafficDistribution',
+] as const
+const servicePort = ['name', 'protocol', 'port', 'targetPort', 'appProtocol'] as const
 const hintAnnotations = ['service.kubernetes.io/topology-aware-hints', 'service.kubernetes.io/topology-mode'] as const
 
 export function trimService(service: Service): Service {
@@ -127,58 +147,24 @@ export function trimService(service: Service): Service {
   const annotations = picked(metadata?.annotations ?? {}, hintAnnotations)
   return {
     metadata: {
-      ...picked(metadata ?? {}, [
-        'name',
-        'namespace',
-        'uid',
-        'resourceVersion',
-        'labels',
-        'creationTimestamp',
-        'deletionTimestamp',
-      ]),
+      ...picked(metadata ?? {}, serviceMetadata),
       ...(Object.keys(annotations).length > 0 ? { annotations } : {}),
     },
     spec: {
-      ...picked(spec ?? {}, [
-        'type',
-        'selector',
-        'clusterIP',
-        'clusterIPs',
-        'ipFamilies',
-        'ipFamilyPolicy',
-        'publishNotReadyAddresses',
-        'trafficDistribution',
-      ]),
-      ...(spec?.ports
-        ? { ports: spec.ports.map((port) => picked(port, ['name', 'protocol', 'port', 'targetPort', 'appProtocol'])) }
-        : {}),
+      ...picked(spec ?? {}, serviceSpec),
+      ...(spec?.ports ? { ports: spec.ports.map((port) => picked(port, servicePort)) } : {}),
     },
   } as Service
 }
 
 trimService.protobuf = trimmedReader('core/v1.Service', {
-  metadata: {
-    name: true,
-    namespace: true,
-    uid: true,
-    resourceVersion: true,
-    labels: true,
-    annotations: true,
-    creationTimestamp: true,
-    deletionTimestamp: true,
-  },
-  spec: {
-    type: true,
-    selector: true,
-    clusterIP: true,
-    clusterIPs: true,
-    ipFamilies: true,
-    ipFamilyPolicy: true,
-    publishNotReadyAddresses: true,
-    trafficDistribution: true,
-    ports: { name: true, protocol: true, port: true, targetPort: true, appProtocol: true },
-  },
+  metadata: { ...scalars(serviceMetadata), annotations: true },
+  spec: { ...scalars(serviceSpec), ports: scalars(servicePort) },
 })
+
+function scalars(names: readonly string[]): FieldTree {
+  return Object.fromEntries(names.map((name) => [name, true]))
+}
 
 /** Everything except managedFields: the server preserves them if an update has none. */
 export const trimEndpoints: (endpoints: Endpoints) => Endpoints = withoutManagedFields

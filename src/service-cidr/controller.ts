@@ -1,7 +1,7 @@
 import type { KubeApi } from '../kube/api.ts'
 import type { AvailabilityReporter } from '../kube/availability.ts'
 import { ifFound, isKubeError } from '../kube/errors.ts'
-import { type EventSink, eventReasons } from '../kube/event-object.ts'
+import { type EventSink, eventReasons, referenceIn } from '../kube/event-object.ts'
 import { Informer } from '../kube/informer.ts'
 import { ReconcileLoop } from '../kube/reconcile-loop.ts'
 import { type ServiceCidr, serviceCidrs } from '../kube/resources.ts'
@@ -157,12 +157,7 @@ export class DefaultServiceCidrController {
     this.#reports.add(textOf(report))
     this.#options.logger.warn({ reason }, note)
     this.#options.events.record({
-      regarding: {
-        apiVersion: 'networking.k8s.io/v1',
-        kind: 'ServiceCIDR',
-        name: DEFAULT_SERVICE_CIDR,
-        ...(regarding?.metadata?.uid !== undefined && { uid: regarding.metadata.uid }),
-      },
+      regarding: referenceIn(serviceCidrs, { metadata: { ...ref, uid: regarding?.metadata?.uid } }),
       // Only the type and action are taken from this entry: the reason may be that of the condition Ready.
       ...eventReasons.KubernetesDefaultServiceCIDRError,
       reason,

@@ -3,8 +3,8 @@ import { type OptionGroup, parsedText, type ValuesOf } from '../documents/option
 import { AddressError } from '../net/address.ts'
 import { type Cidr, parseCidr } from '../net/cidr.ts'
 
-/** kube-apiserver's minimum: `ServiceIPRange` in pkg/controlplane/apiserver/options. */
-const FEWEST_ADDRESSES = 8n
+/** kube-apiserver's minimum: `ServiceIPRange` in pkg/controlplane/apiserver/options. All ranges are multiples of it. */
+export const FEWEST_ADDRESSES = 8n
 
 function parseServiceRange(text: string): Cidr {
   const range = parseCidr(text)

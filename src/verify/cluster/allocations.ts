@@ -5,7 +5,6 @@ import {
   ipAddresses as ipAddressResource,
   isBeingDeleted,
   type Service,
-  type ServiceCidr,
   serviceCidrs as serviceCidrResource,
   services as serviceResource,
 } from '../../kube/resources.ts'
@@ -22,7 +21,7 @@ import {
   withAllocatorLabels,
 } from '../../repair/ip-address/ip-address.ts'
 import { planIpAddress, planServiceIp } from '../../repair/ip-address/plan.ts'
-import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
+import { addressTest, rangesOf } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf, nodePortsOf } from '../../repair/service-claims.ts'
 import { formatTime, tryParseTime } from '../../runtime/time-format.ts'
 import { DEFAULT_SERVICE_CIDR, planServiceCidr, readyStatus } from '../../service-cidr/service-cidr-plan.ts'
@@ -92,7 +91,7 @@ function statusPatch({ nowMs }: CheckContext): Command {
 }
 
 export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: CheckContext): Verdict {
-  const ranges = rangesOf(context)
+  const isInRange = rangeTest(context)
   const flagFirst = flagCheck(context, services)
   const claims = services.flatMap((service) =>
     [...new Set(clusterIpsOf(service))].map((text) => ({ name: lookupNameOf(text), service })),
@@ -102,7 +101,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
   const findings: Finding[] = []
   for (const [name, claimed] of holders) {
     const held = claimed.map(({ service }) => service)
-    const fault = faultOf(name, ranges, context)
+    const fault = faultOf(name, isInRange, context)
     if (fault !== undefined) {
       // No allocator is responsible for an address outside all ranges, so its IPAddress would stay.
       const forget = kubectlDelete(ipAddressResource, { name }, '--ignore-not-found')
@@ -134,24 +133,22 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
 
 function faultOf(
   name: string,
-  ranges: ServiceIpRanges | undefined,
+  isInRange: ((name: string) => boolean) | undefined,
   { expect }: CheckContext,
 ): Omit<Finding, 'object' | 'remedy'> | undefined {
   if (ipAddressNameOf(name) === undefined) return { expected: 'an IP address', found: `ClusterIP ${name}` }
-  if (ranges === undefined || ranges.contains(name)) return undefined
+  if (isInRange === undefined || isInRange(name)) return undefined
   const demanded = expect.serviceClusterIpRange?.map(({ text }) => text).join(',')
   return { expected: `a ClusterIP in ${demanded ?? 'a ServiceCIDR'}`, found: `ClusterIP ${name}` }
 }
 
 /** Demanded ranges replace those of the default ServiceCIDR. Undefined if neither of these two is known. */
-function rangesOf(context: CheckContext): ServiceIpRanges | undefined {
-  const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)
+function rangeTest(context: CheckContext): ((name: string) => boolean) | undefined {
+  const { serviceClusterIpRange: demanded } = context.expect
   const found = partOf(context, 'serviceCidrs') ?? []
-  if (demanded !== undefined) {
-    const others = found.filter(({ metadata }) => metadata?.name !== DEFAULT_SERVICE_CIDR)
-    return new ServiceIpRanges([{ spec: { cidrs: demanded } } as ServiceCidr, ...others])
-  }
-  return found.some(({ metadata }) => metadata?.name === DEFAULT_SERVICE_CIDR) ? new ServiceIpRanges(found) : undefined
+  const others = found.filter(({ metadata }) => metadata?.name !== DEFAULT_SERVICE_CIDR)
+  if (demanded !== undefined) return addressTest([...demanded, ...others.flatMap(rangesOf)])
+  return others.length < found.length ? addressTest(found.flatMap(rangesOf)) : undefined
 }
 
 /** The Service to which the IPAddress refers comes first, then the oldest. */

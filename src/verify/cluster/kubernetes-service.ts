@@ -5,6 +5,7 @@ import { newService, planService, SERVICE_PORT, type ServiceSettings } from '../
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
 import { tryParseAddress } from '../../net/address.ts'
 import { serviceIpOf } from '../../net/cidr.ts'
+import { FEWEST_ADDRESSES } from '../../service-cidr/options.ts'
 import {
   type Command,
   type Finding,
@@ -22,9 +23,6 @@ import { flagCheck, serviceRanges } from './ranges.ts'
 import { type CheckContext, type Parts, partOf } from './state.ts'
 
 const SERVICE = 'Service default/kubernetes'
-
-/** The fewest addresses in a range of kube-apiserver. All larger ranges are multiples of this size. */
-const FEWEST_ADDRESSES = 8n
 
 /** An API server without Nodes needs no namespace for their Leases. */
 export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>, context: CheckContext): Verdict {

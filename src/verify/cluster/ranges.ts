@@ -1,11 +1,11 @@
-import type { Service, ServiceCidr } from '../../kube/resources.ts'
+import type { Service } from '../../kube/resources.ts'
 import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { AddressError } from '../../net/address.ts'
 import { type Cidr, parseCidr } from '../../net/cidr.ts'
 import type { PortRange } from '../../net/host-port.ts'
 import { ipAddressNameOf } from '../../repair/ip-address/ip-address.ts'
-import { ServiceIpRanges } from '../../repair/ip-address/service-ips.ts'
+import { addressTest } from '../../repair/ip-address/service-ips.ts'
 import { clusterIpsOf } from '../../repair/service-claims.ts'
 import { DEFAULT_SERVICE_CIDR } from '../../service-cidr/service-cidr-plan.ts'
 import { byHand, type Command } from './finding.ts'
@@ -26,7 +26,7 @@ export function serviceRanges(context: CheckContext): readonly Cidr[] | undefine
  * `services`: all Services, if `default/kubernetes` was not read by itself.
  */
 export function flagCheck(context: CheckContext, services?: readonly Service[]): Command | undefined {
-  const demanded = context.expect.serviceClusterIpRange?.map(({ text }) => text)
+  const demanded = context.expect.serviceClusterIpRange
   const service =
     services === undefined
       ? partOf(context, 'kubernetesService')
@@ -34,9 +34,10 @@ export function flagCheck(context: CheckContext, services?: readonly Service[]):
   const [clusterIp = ''] = service === undefined ? [] : clusterIpsOf(service)
   const name = ipAddressNameOf(clusterIp)
   if (demanded === undefined || name === undefined) return undefined
-  if (new ServiceIpRanges([{ spec: { cidrs: demanded } } as ServiceCidr]).contains(name)) return undefined
+  if (addressTest(demanded)(name)) return undefined
+  const texts = demanded.map(({ text }) => text)
   return byHand(
-    `check --service-cluster-ip-range first: Service default/kubernetes has ClusterIP ${clusterIp}, which is not in ${demanded.join(',')}`,
+    `check --service-cluster-ip-range first: Service default/kubernetes has ClusterIP ${clusterIp}, which is not in ${texts.join(',')}`,
   )
 }
 

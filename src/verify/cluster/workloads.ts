@@ -184,12 +184,8 @@ function orphan(resource: Resource<KubeObject>, object: Endpoints | EndpointSlic
     object: `${resource.kind} ${keyOfObject(object)}`,
     expected: 'the Service that it was made for',
     found: `there is no such Service: ${service}`,
-    remedy: [removal(resource, object)],
+    remedy: [kubectlDelete(resource, refOfObject(object))],
   }
-}
-
-function removal(resource: Resource<KubeObject>, object: Endpoints | EndpointSlice): Command {
-  return kubectlDelete(resource, refOfObject(object))
 }
 
 export function judgeDuplicates({ endpointSlices }: Pick<Parts, 'endpointSlices'>): Verdict {
@@ -209,7 +205,7 @@ function copyOf(slice: EndpointSlice, expected: string): Finding {
     object: `EndpointSlice ${keyOfObject(slice)}`,
     expected,
     found: `lists ${listed || 'nobody'}`,
-    remedy: [removal(sliceResource, slice)],
+    remedy: [kubectlDelete(sliceResource, refOfObject(slice))],
   }
 }
 

@@ -72,6 +72,10 @@ export class DutyHealth {
   readonly #options: DutyHealthOptions
   readonly #settled = Promise.withResolvers<void>()
   readonly #known = Promise.withResolvers<void>()
+  /** Resolves when the duty was done for the first time, or is suspended. */
+  readonly settled = this.#settled.promise
+  /** As {@link settled}, but resolves also when the duty is degraded: success may then take long. */
+  readonly known = this.#known.promise
   #condition: DutyCondition = { type: 'healthy' }
   #term: Pick<DutyTerm, 'settled' | 'fault'> | undefined
   #done = false
@@ -81,16 +85,6 @@ export class DutyHealth {
   constructor(options: DutyHealthOptions) {
     this.#options = options
     options.degraded.set({ duty: options.name }, 0)
-  }
-
-  /** Resolves when the duty was done for the first time, or is suspended. */
-  get settled(): Promise<void> {
-    return this.#settled.promise
-  }
-
-  /** As {@link settled}, but resolves also when the duty is degraded: success may then take long. */
-  get known(): Promise<void> {
-    return this.#known.promise
   }
 
   begun(term: Pick<DutyTerm, 'settled' | 'fault'>): void {

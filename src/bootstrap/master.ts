@@ -87,7 +87,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
       await abortable(Promise.all(repairs.map(({ value }) => value.settled())), signal)
     })
   }
-  if (workloads !== undefined) lifecycle.part('workload-controllers', (signal) => workloads.run(signal))
+  if (workloads !== undefined) lifecycle.part('workload-controllers', workloads)
   if (served !== undefined) lifecycle.part('discovery', (signal) => served.run(signal))
   if (options.readinessGate === 'startup')
     lifecycle.part('server-duties', (signal) => probePeriodically(monitor, clock, signal))

@@ -55,20 +55,18 @@ function usesMembers(name: WorkloadControllerName): boolean {
 
 const noMembers: Term['members'] = { podsOf: () => [], subscribe: () => () => {} }
 
-export interface Workloads {
-  /** Runs the controllers while this process leads, until the signal is aborted. */
-  run(signal: AbortSignal): Promise<void>
-}
-
 export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 'begun' | 'crashed'>
 
-/** Undefined if no such controller was requested. */
+/**
+ * Returns a function that runs the controllers while this process leads, until the signal is aborted; undefined if no
+ * such controller was requested.
+ */
 export function composeWorkloads(
   options: MasterOptions,
   ports: PartPorts,
   active: Pick<ActiveDuties, 'set'>,
   healthOf: WorkloadHealth,
-): Workloads | undefined {
+): ((signal: AbortSignal) => Promise<void>) | undefined {
   const names = workloadControllerNames.filter((name) => isSelected(options.controllers, name))
   const setLeading = (value: 0 | 1): void => {
     for (const name of names) active.set({ duty: name }, value)
@@ -104,7 +102,7 @@ export function composeWorkloads(
     })
   }
   const run = (signal: AbortSignal): Promise<void> => (elector === undefined ? lead(signal) : elector.run(signal, lead))
-  return { run: (signal) => supervised({ ...ports, make: () => ({ ...waiting, run }), health: all }, signal) }
+  return (signal) => supervised({ ...ports, make: () => ({ ...waiting, run }), health: all }, signal)
 }
 
 async function runTerm(

@@ -74,7 +74,7 @@ export async function serving(t: TestContext) {
       end,
       reported: () => reported.splice(0),
       async start(): Promise<void> {
-        ended = workloads?.run(stop.signal)
+        ended = workloads?.(stop.signal)
         await time.advance(2_000)
       },
       async active(): Promise<readonly string[]> {

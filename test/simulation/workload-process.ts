@@ -101,7 +101,7 @@ export class WorkloadProcess {
       }),
     )
     this.life = { clock, stop, faults: transport.faults }
-    workloads?.run(stop.signal).then(
+    workloads?.(stop.signal).then(
       () => this.#ended(stop, new Error('it ended of its own accord')),
       (error: unknown) => this.#ended(stop, error),
     )

@@ -186,11 +186,7 @@ export interface PortGroup {
   readonly make: (endpoints: readonly Endpoint[]) => EndpointSlice
 }
 
-interface PortGroupPlan extends SliceWrites {
-  /** How many desired endpoints were in no slice. */
-  readonly added: number
-  readonly removed: number
-}
+type PortGroupPlan = SliceWrites & Pick<AddressTypePlan, 'added' | 'removed'>
 
 /** If `labels` is undefined, the labels stay. */
 interface Draft {

@@ -13,7 +13,7 @@ import {
   services,
 } from '../../kube/resources.ts'
 import { keyOfObject, objectOf } from '../../kube/store.ts'
-import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
+import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
@@ -67,7 +67,7 @@ const kubernetes = {
  */
 const otherSlices = {
   namespace: KUBERNETES_SERVICE.namespace,
-  labelSelector: `kubernetes.io/service-name=${KUBERNETES_SERVICE.name}`,
+  labelSelector: `${SERVICE_NAME_LABEL}=${KUBERNETES_SERVICE.name}`,
   fieldSelector: `metadata.name!=${KUBERNETES_SERVICE.name}`,
 }
 const followed = [

@@ -156,11 +156,7 @@ function annotationsOf(endpoints: Endpoints): Labels {
   return others
 }
 
-interface Changes {
-  readonly added: number
-  readonly updated: number
-  readonly removed: number
-}
+type Changes = Pick<MirrorTally, 'added' | 'updated' | 'removed'>
 
 /** How many endpoints of a slice must change. A duplicate endpoint counts as removed. */
 function changesOf(slice: EndpointSlice, { endpoints }: MirroredGroup): Changes {

@@ -13,16 +13,9 @@ import type { RangeName } from '../registries/range-registry.ts'
 import type { Finding, RepairKind } from '../reporter.ts'
 import { clusterIpsOf, nodePortsOf } from '../service-claims.ts'
 
-/** A range whose bitmap a repair manages. */
-export interface BitmapRange {
+/** A range whose bitmap a repair manages. Its items are in the form of {@link AllocationRange.textAt}. */
+export interface BitmapRange extends AllocationRange<string> {
   readonly name: RangeName
-  /** The range as stored with the bitmap: `10.96.0.0/12`, `30000-32767`. */
-  readonly text: string
-  readonly size: number
-  /** The text of item number `offset`, which must be below `size`. */
-  textAt(offset: number): string
-  /** The number of an item in the form of {@link textAt}; undefined when it is not in this range. */
-  offsetOf(item: string): number | undefined
   /** The flag with which the server's range would be `text`: `--service-node-port-range=30000-31000`. */
   flagFor(text: string): string
 }
@@ -148,10 +141,8 @@ function allocationRangeOf(cidr: Cidr): AllocationRange<Address> | undefined {
 
 function bitmapRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], index: number): BitmapRange {
   return {
+    ...range,
     name: index === 0 ? 'serviceips' : 'secondaryserviceips',
-    text: range.text,
-    size: range.size,
-    textAt: range.textAt,
     offsetOf: (item) => range.offsetOf(parseAddress(item)),
     flagFor: (text) =>
       `--service-cluster-ip-range=${cidrs.map((cidr, place) => (place === index ? text : cidr.text)).join(',')}`,
@@ -201,10 +192,8 @@ export function nodePortClaims(range: PortRange): RangeClaims {
     kind: 'node-port',
     ranges: [
       {
+        ...ports,
         name: 'servicenodeports',
-        text: ports.text,
-        size: ports.size,
-        textAt: ports.textAt,
         offsetOf: (item) => ports.offsetOf(Number(item)),
         flagFor: (text) => `--service-node-port-range=${text}`,
       },

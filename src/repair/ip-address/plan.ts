@@ -28,8 +28,9 @@ export interface ServiceIpView {
   ageMs(ipAddress: IpAddress): number
   /** How long an IPAddress has been known as an orphan, in milliseconds; 0 if it is not known as one. */
   orphanedMs(ipAddress: IpAddress): number
-  /** Whether a Service may have the address. */
+  /** Whether a Service may have the address of that canonical name. */
   inRange(name: string): boolean
+  /** Whether findings will be repaired: the notes state it. */
   readonly repairing: boolean
 }
 
@@ -111,14 +112,12 @@ export type IpAddressAction =
   | { readonly type: 'wait'; readonly forMs: number }
   | { readonly type: 'delete'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
-export interface IpAddressObservation {
+export interface IpAddressObservation extends Pick<ServiceIpView, 'repairing'> {
   readonly ipAddress: IpAddress
   /** The Service that the IPAddress refers to, if there is one. */
   readonly service: Service | undefined
   /** The least time for which the IPAddress has existed, in milliseconds on a monotonic clock. */
   readonly ageMs: number
-  /** Whether findings will be repaired: the notes state it. */
-  readonly repairing: boolean
 }
 
 /**
@@ -163,16 +162,12 @@ export type ServiceIpAction =
   /** The IPAddress gets the labels of the allocator; everything else stays. */
   | { readonly type: 'relabel'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
-export interface ServiceIpObservation {
+export interface ServiceIpObservation extends Pick<ServiceIpView, 'inRange' | 'repairing'> {
   readonly service: Service
   readonly clusterIp: string
   readonly ipAddress: IpAddress | undefined
   /** The Service that the IPAddress refers to, if there is one. */
   readonly parent: Service | undefined
-  /** Whether a Service may have the address of that canonical name. */
-  readonly inRange: (name: string) => boolean
-  /** Whether findings will be repaired: the notes state it. */
-  readonly repairing: boolean
 }
 
 /**

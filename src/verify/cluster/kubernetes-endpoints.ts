@@ -26,7 +26,7 @@ import { ownSlice, portsText, runMaster, securePortOf } from './kubernetes-objec
 import { leasedAddresses, rowsOf } from './live-masters.ts'
 import { type CheckContext, type Parts, partOf } from './state.ts'
 
-const ENDPOINTS = 'Endpoints default/kubernetes'
+export const ENDPOINTS = 'Endpoints default/kubernetes'
 const SLICE = 'EndpointSlice default/kubernetes'
 
 /** Other checks judge which masters are listed. */

@@ -5,11 +5,9 @@ import type { InspectedLease } from '../../kubernetes-service/masters/inspection
 import type { MasterRow } from '../../kubernetes-service/masters/masters.ts'
 import { familyOf } from '../../net/address.ts'
 import { byHand, type Command, type Finding, kubectlDelete, skipped, type Verdict, verdictOf } from './finding.ts'
-import { relist } from './kubernetes-endpoints.ts'
+import { ENDPOINTS, relist } from './kubernetes-endpoints.ts'
 import { leasedAddresses, rowsOf } from './live-masters.ts'
 import type { CheckContext, Parts } from './state.ts'
-
-const ENDPOINTS = 'Endpoints default/kubernetes'
 
 interface ExpectedList {
   readonly object: string

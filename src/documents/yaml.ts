@@ -16,6 +16,7 @@ import {
   type YAMLError,
   type YAMLMap,
 } from 'yaml'
+import { getOrMake } from '../runtime/memo.ts'
 import { withoutSecrets } from '../telemetry/secrets.ts'
 import { InvalidInputError, type Mistake } from './validation.ts'
 
@@ -160,11 +161,7 @@ const pairsByKey = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>()
 
 /** The pairs of a mapping by key: the last pair, if several have the same key. */
 function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
-  const known = pairsByKey.get(map)
-  if (known !== undefined) return known
-  const pairs = new Map(map.items.map((pair) => [String(pair.key), pair]))
-  pairsByKey.set(map, pairs)
-  return pairs
+  return getOrMake(pairsByKey, map, () => new Map(map.items.map((pair) => [String(pair.key), pair])))
 }
 
 /** Maps each alias, in the order of the text, to the node that it repeats; to undefined if its anchor is missing. */

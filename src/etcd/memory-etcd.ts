@@ -1,4 +1,5 @@
 import type { Cancel, Clock } from '../runtime/clock.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { aborted, linkedController } from '../runtime/signals.ts'
 import {
   EtcdError,
@@ -36,7 +37,6 @@ export interface MemoryEtcdOptions {
 
 /** Everything that expires at one time: an etcd lease with its keys, or on kine a single key. */
 interface Term {
-  readonly lease: bigint
   readonly grantedSeconds: number
   endsAtMs: number
   readonly keys: Set<string>
@@ -183,7 +183,7 @@ export class MemoryEtcd {
     if (this.#flavour === 'kine') return { id: BigInt(ttlSeconds), grantedSeconds: BigInt(ttlSeconds) }
     const grantedSeconds = Math.max(ttlSeconds, this.#leastTtlSeconds)
     const lease = this.#nextLease++
-    this.#terms.set(lease, { lease, grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set() })
+    this.#terms.set(lease, { grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set() })
     return { id: lease, grantedSeconds: BigInt(grantedSeconds) }
   }
 
@@ -198,7 +198,7 @@ export class MemoryEtcd {
   #termFor(key: string, lease: bigint): Term {
     if (this.#flavour === 'kine') {
       const grantedSeconds = Number(lease)
-      return { lease, grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set([key]) }
+      return { grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set([key]) }
     }
     const term = this.#terms.get(lease)
     if (term === undefined) throw new EtcdError('LeaseNotFound', 'requested lease not found')
@@ -345,14 +345,8 @@ class KeyHistory {
   write(writes: readonly Omit<StoredVersion, 'modRevision'>[]): bigint {
     const modRevision = ++this.#revision
     for (const write of writes) {
-      const version = { ...write, modRevision }
-      const versions = this.#versions.get(write.key)
-      if (versions !== undefined) {
-        versions.push(version)
-        continue
-      }
-      this.#versions.set(write.key, [version])
-      this.#keys = undefined
+      if (!this.#versions.has(write.key)) this.#keys = undefined
+      getOrMake(this.#versions, write.key, () => []).push({ ...write, modRevision })
     }
     if (modRevision - this.#compacted > 2 * this.#capacity) this.compact(modRevision - BigInt(this.#capacity))
     return modRevision

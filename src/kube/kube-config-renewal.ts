@@ -3,6 +3,7 @@ import type { User } from '@kubernetes/client-node/dist/config_types.js'
 import { Agent, type Dispatcher } from 'undici'
 import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
+import { getOrMake } from '../runtime/memo.ts'
 import { within } from '../runtime/request-limit.ts'
 import { readText } from '../runtime/system-file.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
@@ -225,9 +226,7 @@ async function idToken(user: User, untilMs: number, signal: AbortSignal): Promis
   for (const secret of ['id-token', 'refresh-token', 'client-secret']) addSecret(settings[secret])
   const given = settings['id-token'] ?? ''
   if ((tokenExpiry(given) ?? 0) > untilMs) return `Bearer ${given}`
-  const refresh = refreshes.get(user) ?? newIdToken(user, settings, signal).finally(() => refreshes.delete(user))
-  refreshes.set(user, refresh)
-  return refresh
+  return getOrMake(refreshes, user, () => newIdToken(user, settings, signal).finally(() => refreshes.delete(user)))
 }
 
 async function newIdToken({ authProvider }: User, settings: OidcSettings, signal: AbortSignal): Promise<string> {

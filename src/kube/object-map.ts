@@ -1,3 +1,4 @@
+import { getOrMake } from '../runtime/memo.ts'
 import type { ObjectRef } from './api.ts'
 import type { KubeObject } from './resources.ts'
 
@@ -32,9 +33,7 @@ export class PlainObjects<T extends KubeObject> implements ObjectMap<T> {
   }
 
   set({ namespace, name }: ObjectRef, object: T): void {
-    const objects = this.#namespaces.get(namespace ?? '')
-    if (objects === undefined) this.#namespaces.set(namespace ?? '', new Map([[name, object]]))
-    else objects.set(name, object)
+    getOrMake(this.#namespaces, namespace ?? '', () => new Map<string, T>()).set(name, object)
   }
 
   delete({ namespace, name }: ObjectRef): void {

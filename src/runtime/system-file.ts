@@ -1,5 +1,6 @@
 import { randomUUID } from 'node:crypto'
 import { open, rename, rm } from 'node:fs/promises'
+import { getOrMake } from './memo.ts'
 
 const readings = new Map<string, Promise<string>>()
 
@@ -14,11 +15,7 @@ const MOST_BYTES = 1024 * 1024
  * system whose server is gone, would take another of Node's four threads for files and names.
  */
 export function readText(file: string): Promise<string> {
-  const inProgress = readings.get(file)
-  if (inProgress !== undefined) return inProgress
-  const reading = readAll(file).finally(() => readings.delete(file))
-  readings.set(file, reading)
-  return reading
+  return getOrMake(readings, file, () => readAll(file).finally(() => readings.delete(file)))
 }
 
 async function readAll(file: string): Promise<string> {

@@ -3,11 +3,12 @@ import { checkServerIdentity, createSecureContext, type SecureContext } from 'no
 import { Agent, buildConnector, type Dispatcher, Pool, ProxyAgent } from 'undici'
 import { certificateFault, failureCode, shortMessage, socketReason } from '../net/host-port.ts'
 import { messageOf } from '../runtime/errors.ts'
-import { Semaphore, type Slot } from '../runtime/request-limit.ts'
+import { Semaphore } from '../runtime/request-limit.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
 import { sharedLookup } from '../runtime/system-lookup.ts'
 import { KubeError } from './errors.ts'
 import { ByteBuffer, EventStream, type Frames, JsonLines, LengthDelimitedFrames, parseJson } from './http-streams.ts'
+import { picked } from './shared-values.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
 /** The TLS settings of the client; all texts are PEM. */
@@ -79,7 +80,7 @@ export class HttpTransport implements Transport {
     this.#target = options.proxy === undefined ? this.#origin : `${this.#origin} via the proxy ${options.proxy.origin}`
     this.#prefix = options.server.pathname.replace(/\/+$/, '')
     this.#timeoutMs = options.timeoutMs ?? 10_000
-    const certificates = certificatesOf(options.tls)
+    const certificates = certificatesOf(options.tls ?? {})
     let context: SecureContext | undefined
     // Once for all connections: each would otherwise parse and keep the certificates for itself.
     const contextOf = (): SecureContext => (context ??= createSecureContext(certificates))
@@ -103,7 +104,7 @@ export class HttpTransport implements Transport {
     }, timeoutMs)
     const dispatcher = this.#dispatcher
     let streaming = false
-    let slot: Slot | undefined
+    let release: (() => void) | undefined
     let bytes: ByteBuffer | undefined
     try {
       const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
@@ -126,8 +127,8 @@ export class HttpTransport implements Transport {
       if (Number(announced) > maxBytes) refuse('TooLarge', `has ${announced} bytes, more than the limit of ${maxBytes}`)
       bytes = new ByteBuffer(maxBytes, () => refuse('TooLarge', `is longer than the limit of ${maxBytes} bytes`))
       for await (const piece of body) {
-        if (slot === undefined && bytes.length + piece.length > LARGE_BYTES) {
-          slot = await this.#largeAnswers.acquire(controller.signal)
+        if (release === undefined && bytes.length + piece.length > LARGE_BYTES) {
+          release = await this.#largeAnswers.acquire(controller.signal)
         }
         bytes.add(piece)
       }
@@ -139,7 +140,7 @@ export class HttpTransport implements Transport {
       throw explain(error)
     } finally {
       bytes?.clear()
-      slot?.release()
+      release?.()
       clearTimeout(timer)
       if (!streaming) finish()
     }
@@ -196,12 +197,8 @@ export class HttpTransport implements Transport {
   }
 }
 
-function certificatesOf(tls: ClientTls = {}): Pick<ClientTls, 'ca' | 'cert' | 'key'> {
-  return {
-    ...(tls.ca === undefined ? {} : { ca: tls.ca }),
-    ...(tls.cert === undefined ? {} : { cert: tls.cert }),
-    ...(tls.key === undefined ? {} : { key: tls.key }),
-  }
+function certificatesOf(tls: ClientTls): Pick<ClientTls, 'ca' | 'cert' | 'key'> {
+  return picked(tls, ['ca', 'cert', 'key'])
 }
 
 /** `contextOf`: called for the first connection to an `https:` server without a proxy. Throws if it cannot be used. */

@@ -118,12 +118,6 @@ export class RequestLimit {
   }
 }
 
-/** A slot of a {@link Semaphore}, held until it is released. */
-export interface Slot {
-  /** Call it once. */
-  release(): void
-}
-
 /** Limits how many callers run at a time; the others wait in the order of their calls. */
 export class Semaphore {
   #free: number
@@ -133,12 +127,12 @@ export class Semaphore {
     this.#free = slots
   }
 
-  /** Waits for a slot. Rejects with the signal's reason if that is aborted first. */
-  async acquire(signal: AbortSignal): Promise<Slot> {
+  /** Waits for a slot; call the result once to release it. Rejects with the signal's reason if aborted first. */
+  async acquire(signal: AbortSignal): Promise<() => void> {
     signal.throwIfAborted()
     if (this.#free > 0) this.#free--
     else await this.#turn(signal)
-    return { release: () => this.#release() }
+    return () => this.#release()
   }
 
   #turn(signal: AbortSignal): Promise<void> {

@@ -104,9 +104,9 @@ test('a semaphore admits callers up to its limit, the others in order of arrival
   const semaphore = new Semaphore(2)
   const entered: string[] = []
   const enter = (name: string, signal = never) =>
-    semaphore.acquire(signal).then((slot) => {
+    semaphore.acquire(signal).then((release) => {
       entered.push(name)
-      return slot
+      return release
     })
   const leaver = new AbortController()
   const first = await enter('first')
@@ -117,10 +117,10 @@ test('a semaphore admits callers up to its limit, the others in order of arrival
   leaver.abort(new Error('too late'))
   await gone
   assert.deepEqual(entered, ['first', 'second'])
-  first.release()
-  ;(await third).release()
-  ;(await fourth).release()
-  second.release()
+  first()
+  ;(await third)()
+  ;(await fourth)()
+  second()
   assert.deepEqual(entered, ['first', 'second', 'third', 'fourth'])
   await assert.rejects(semaphore.acquire(AbortSignal.abort(new Error('over'))), { message: 'over' })
   await Promise.all([enter('fifth'), enter('sixth')])
@@ -128,12 +128,12 @@ test('a semaphore admits callers up to its limit, the others in order of arrival
 
 test('a caller that gives up as it is admitted removes no other from the queue', { timeout: 5_000 }, async () => {
   const semaphore = new Semaphore(1)
-  const holder = await semaphore.acquire(signal)
+  const release = await semaphore.acquire(signal)
   const leaver = new AbortController()
   const left = semaphore.acquire(leaver.signal)
   const next = semaphore.acquire(signal)
-  holder.release()
+  release()
   leaver.abort(new Error('too late'))
-  ;(await left).release()
+  ;(await left)()
   await next
 })

@@ -40,11 +40,11 @@ export async function probeServers(
     [...addresses].map(async ([address, port]) => {
       const target = targets.get(address) ?? { host: address, port }
       const names = [address, ...serviceNames]
-      const slot = await slots.acquire(signal)
+      const release = await slots.acquire(signal)
       try {
         return { address, dialled: formatHostPort(target), names, answer: await ask({ ...target, names }, signal) }
       } finally {
-        slot.release()
+        release()
       }
     }),
   )

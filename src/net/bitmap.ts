@@ -28,7 +28,7 @@ export class Bitmap {
       if (byte === 0) continue
       if (i * 8 + 31 - Math.clz32(byte) >= size) return undefined
       bitmap.#bits[i] = byte
-      bitmap.#count += bitsIn(byte)
+      bitmap.#count += bitsInWord(byte)
     }
     return bitmap
   }
@@ -107,12 +107,6 @@ export class Bitmap {
       throw new RangeError(`${number} is not one of the numbers 0 to ${this.size - 1}`)
     }
   }
-}
-
-function bitsIn(byte: number): number {
-  let count = 0
-  for (let rest = byte; rest !== 0; rest &= rest - 1) count++
-  return count
 }
 
 function bitsInWord(word: number): number {

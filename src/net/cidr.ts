@@ -45,13 +45,9 @@ export function tryParseStoredCidr(text: string): Cidr | undefined {
   return address === undefined || prefix > bitsOf(address.family) ? undefined : cidrOf(address, prefix)
 }
 
-/** The range of this length that contains `address`. @throws RangeError if the length does not fit the family. */
+/** The range of this length, which must fit the family, that contains `address`. */
 export function cidrOf(address: Address, prefix: number): Cidr {
-  const bits = bitsOf(address.family)
-  if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) {
-    throw new RangeError(`${prefix} is not the prefix length of an IPv${address.family} range`)
-  }
-  const hostBits = BigInt(bits - prefix)
+  const hostBits = BigInt(bitsOf(address.family) - prefix)
   const network = addressOf(address.family, (address.value >> hostBits) << hostBits)
   return { family: address.family, network, prefix, size: 1n << hostBits, text: `${network.text}/${prefix}` }
 }

@@ -187,10 +187,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['net/stored-address.test.ts'],
   },
   'net-cidr-number': {
-    broken: 'cidrOf: has 1 for 0.',
+    broken: 'parseCidr: has >= for >.',
     file: 'net/cidr.ts',
-    text: 'if (!Number.isInteger(prefix) || prefix < 0 || prefix > bits) {',
-    instead: 'if (!Number.isInteger(prefix) || prefix < 1 || prefix > bits) {',
+    text: 'Number(length) > bits) {',
+    instead: 'Number(length) >= bits) {',
     tests: ['net/cidr.test.ts'],
   },
   'net-port-range-operator': {

@@ -177,8 +177,6 @@ function accountDirectory(options: LoadKubeConfigOptions): string {
   return options.serviceAccountDirectory ?? '/var/run/secrets/kubernetes.io/serviceaccount'
 }
 
-export { fromKubeConfig, type KubeConfigTransportOptions } from './kube-config-transport.ts'
-
 /** The clients of a master's API server, with the real clock. */
 export interface Connection {
   readonly api: KubeApi

@@ -67,7 +67,11 @@ export function followServingCertificate(
     onExpiry?.('health-tls-cert-file', validitiesIn(held.cert).slice(0, 1))
     onExpiry?.('client-ca-file', validitiesIn(held.ca ?? ''))
   }
+  let isReading = false
   const reload = async (): Promise<void> => {
+    // A reading that hangs blocks one of the few threads that also resolve names and read the credentials.
+    if (isReading) return
+    isReading = true
     try {
       const context = await readServingCertificate(files)
       complaint = undefined
@@ -85,19 +89,12 @@ export function followServingCertificate(
       }
       complaint = message
     } finally {
+      isReading = false
       reportExpiry()
     }
   }
   reportExpiry()
-  let isReading = false
-  const poll = async (): Promise<void> => {
-    // A reading that hangs blocks one of the few threads that also resolve names and read the credentials.
-    if (isReading) return
-    isReading = true
-    await reload()
-    isReading = false
-  }
-  const timer = setInterval(() => void poll(), POLL_MS)
+  const timer = setInterval(() => void reload(), POLL_MS)
   timer.unref()
   return () => clearInterval(timer)
 }

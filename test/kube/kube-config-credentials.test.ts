@@ -6,7 +6,8 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getCACertificates, setDefaultCACertificates } from 'node:tls'
-import { fromKubeConfig, loadKubeConfig } from '../../src/kube/kube-config.ts'
+import { loadKubeConfig } from '../../src/kube/kube-config.ts'
+import { fromKubeConfig } from '../../src/kube/kube-config-transport.ts'
 import { formatTime } from '../../src/runtime/time-format.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
@@ -391,7 +392,8 @@ test('while a wrong authority replaces those of the system, only anonymous probe
 /** Sends requests while the kubeconfig is replaced with another text. In its own process, because it may block. */
 const replacing = `
   import { writeFileSync } from 'node:fs'
-  const { fromKubeConfig, loadKubeConfig } = await import('${new URL('../../src/kube/kube-config.ts', import.meta.url)}')
+  const { loadKubeConfig } = await import('${new URL('../../src/kube/kube-config.ts', import.meta.url)}')
+  const { fromKubeConfig } = await import('${new URL('../../src/kube/kube-config-transport.ts', import.meta.url)}')
   const { VirtualClock } = await import('${new URL('../../src/runtime/virtual-clock.ts', import.meta.url)}')
   const [kubeconfig, next] = process.argv.slice(1)
   const { config, access, reload } = await loadKubeConfig({ kubeconfig, environment: {} })

@@ -1,6 +1,6 @@
-import { isKubeError, KubeError } from './errors.ts'
+import { KubeError } from './errors.ts'
 import { apiVersionOf, groupVersionPath, isRecord, type KubeObject, type Resource } from './resources.ts'
-import { failure, refusal } from './rest-answer.ts'
+import { named, refusal } from './rest-answer.ts'
 import { answerLimits, type Transport } from './transport.ts'
 
 export interface Discovery {
@@ -17,7 +17,7 @@ export function restDiscovery(transport: Transport): Discovery {
       const headers = { accept: 'application/json' }
       const request = { method: 'GET', path, query: [], headers, maxBytes: answerLimits.refusal } as const
       const response = await transport.send(request, signal).catch((error: unknown) => {
-        throw isKubeError(error) ? failure(call, error) : error
+        throw named(call, error)
       })
       if (response.status === 404) return false
       const body = 'body' in response ? response.body : undefined

@@ -9,6 +9,7 @@ import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } f
 import type { ExtraHeaders } from './http-transport.ts'
 import { type ClusterEntry, type KubeConfig, KubeConfigError, type UserEntry } from './kube-config-document.ts'
 import { isRecord } from './resources.ts'
+import { isAbsentOr, isListOf, isText } from './rest-answer.ts'
 
 /** PEM text: given inline, or in a file that may be rotated while the program runs. */
 export type Pem = { readonly file: string } | { readonly text: string }
@@ -215,8 +216,9 @@ function checkUser(user: UserEntry, fail: Fail): void {
     const { command, args, env } = user.exec as Readonly<Record<string, unknown>>
     if (!command) fail(`the exec plugin of ${of} has no command`)
     if (typeof command !== 'string') fail(`the command of the exec plugin of ${of} is not a string; quote it`)
-    if (!isListOf(args, isText)) fail(`args of the exec plugin of ${of} is not a list of strings; quote them`)
-    if (!isListOf(env, isVariable)) fail(`env of the exec plugin of ${of} is not a list of a name and a value, quoted`)
+    if (!isTexts(args)) fail(`args of the exec plugin of ${of} is not a list of strings; quote them`)
+    if (!isAbsentOr(isListOf(isVariable))(env))
+      fail(`env of the exec plugin of ${of} is not a list of a name and a value, quoted`)
     if (!/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(user.exec.apiVersion ?? '')) {
       fail(`the exec plugin of ${of} has no supported apiVersion; use client.authentication.k8s.io/v1 or v1beta1`)
     }
@@ -224,8 +226,8 @@ function checkUser(user: UserEntry, fail: Fail): void {
       fail(`the exec plugin of ${of} requires a terminal (interactiveMode: Always)`)
   }
   const extra: unknown = user.impersonateExtra ?? {}
-  if (!isListOf(user.impersonateGroups, isText)) fail(`as-groups of ${of} is not a list of strings; quote them`)
-  if (!isRecord(extra) || !Object.values(extra).every((values) => isListOf(values, isText))) {
+  if (!isTexts(user.impersonateGroups)) fail(`as-groups of ${of} is not a list of strings; quote them`)
+  if (!isRecord(extra) || !Object.values(extra).every(isTexts)) {
     fail(`as-user-extra of ${of} is not a mapping of lists of strings; quote them`)
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
@@ -239,13 +241,7 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
 }
 
-function isListOf(list: unknown, isEntry: (entry: unknown) => boolean): boolean {
-  return list === undefined || list === null || (Array.isArray(list) && list.every(isEntry))
-}
-
-function isText(value: unknown): boolean {
-  return typeof value === 'string'
-}
+const isTexts = isAbsentOr(isListOf(isText))
 
 function isVariable(entry: unknown): boolean {
   return isRecord(entry) && isText(entry.name) && isText(entry.value ?? '')

@@ -12,8 +12,9 @@ import type { ApiResponse } from './transport.ts'
 export type CallName = string
 
 export function refusal(call: CallName, response: ApiResponse & { readonly body: unknown }): KubeError {
-  const status = asStatus(response.body)
-  const words = status?.message ?? (typeof response.body === 'string' ? plainText(response) : '')
+  const { body } = response
+  const status = isRecord(body) && body.kind === 'Status' ? withTexts(body) : undefined
+  const words = status?.message ?? (typeof body === 'string' ? plainText(response) : '')
   const code = codeOf(response.status, status?.reason)
   return new KubeError(code, `${call}: ${oneLine(words === '' ? `HTTP status ${response.status}` : words)}`, {
     httpStatus: response.status,
@@ -22,8 +23,9 @@ export function refusal(call: CallName, response: ApiResponse & { readonly body:
   })
 }
 
-/** Adds the name of the call to the error of a transport. */
-export function failure(call: CallName, error: KubeError): KubeError {
+/** Adds the name of the call to the error of a transport. Returns any other error unchanged. */
+export function named(call: CallName, error: unknown): unknown {
+  if (!(error instanceof KubeError)) return error
   return new KubeError(error.code, `${call}: ${error.message}`, {
     httpStatus: error.httpStatus,
     status: error.status,
@@ -81,12 +83,12 @@ export function badResponse(call: CallName, message: string): KubeError {
 
 type Fields = Readonly<Record<string, unknown>>
 
-const isText = (value: unknown): boolean => typeof value === 'string'
+export const isText = (value: unknown): boolean => typeof value === 'string'
 const isTexts = (value: unknown): boolean => isRecord(value) && Object.values(value).every(isText)
-const isListOf = (isItem: (value: unknown) => boolean) => (value: unknown) =>
+export const isListOf = (isItem: (value: unknown) => boolean) => (value: unknown) =>
   Array.isArray(value) && value.every(isItem)
 /** Go writes an empty time, list or map as null. */
-const isAbsentOr = (isValue: (value: unknown) => boolean) => (value: unknown) => value == null || isValue(value)
+export const isAbsentOr = (isValue: (value: unknown) => boolean) => (value: unknown) => value == null || isValue(value)
 
 /** The types that the fields of ObjectMeta must have, if they are set. */
 const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown) => boolean, type: string])[] = [
@@ -113,10 +115,6 @@ function metadataFault({ metadata }: Fields): string | undefined {
     if (!isRight(metadata[field])) return `metadata.${field} is not ${type}`
   }
   return undefined
-}
-
-function asStatus(body: unknown): Status | undefined {
-  return isRecord(body) && body.kind === 'Status' ? withTexts(body) : undefined
 }
 
 /** Drops the fields of a Status that have a wrong type, so that the rest of the refusal can be read. */

@@ -22,7 +22,7 @@ import {
   badResponse,
   type CallName,
   defaultRetryPolicy,
-  failure,
+  named,
   planRetry,
   type RestMetrics,
   type RetryPolicy,
@@ -54,6 +54,8 @@ interface Call extends ApiRequest {
   readonly urgent?: boolean | undefined
 }
 
+type Target = Pick<Call, 'name' | 'path'>
+
 /**
  * A KubeApi over any Transport: HTTP, or the in-process API server. It has no connection and no cache of its own, so
  * several KubeApis may share one transport. The creator of the transport closes it.
@@ -80,13 +82,14 @@ class RestKubeApi implements KubeApi {
   }
 
   async get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options: CallOptions = {}): Promise<T> {
-    const call = this.#call('GET', callName('get', resource, ref), objectPath('get', resource, ref))
+    const call = this.#call('GET', onObject('get', resource, ref))
     return asObject(call.name, resource, await this.#unary(call, options))
   }
 
   async list<T extends KubeObject>(resource: Resource<T>, query: ListQuery & CallOptions = {}): Promise<KubeList<T>> {
     return this.#inProtobuf(resource, query, async (format) => {
-      const call = this.#call('GET', callName('list', resource, query), pathOf(resource, query), {
+      const target = { name: callName('list', resource, query), path: pathOf(resource, query) }
+      const call = this.#call('GET', target, {
         query: queryOf(query),
         timeoutMs: LIST_TIMEOUT_MS,
         ...(query.dropsManagedFields && { dropsManagedFields: true }),
@@ -98,21 +101,15 @@ class RestKubeApi implements KubeApi {
   }
 
   async create<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
-    const ref = refOf(object)
-    const path = collectionPath('create', resource, ref)
-    return this.#write('POST', callName('create', resource, ref), path, resource, options, {
-      body: object,
-      contentType: 'application/json',
-    })
+    const { namespace, name } = object.metadata ?? {}
+    if (resource.namespaced) requireSegment('create', resource, 'namespace', namespace)
+    const target = { name: callName('create', resource, { namespace, name }), path: pathOf(resource, { namespace }) }
+    return this.#write('POST', target, resource, options, { body: object })
   }
 
   async update<T extends KubeObject>(resource: Resource<T>, object: T, options: WriteOptions = {}): Promise<T> {
-    const ref = refOf(object)
-    const path = objectPath('update', resource, ref, options.subresource)
-    return this.#write('PUT', callName('update', resource, ref, options.subresource), path, resource, options, {
-      body: object,
-      contentType: 'application/json',
-    })
+    const target = onObject('update', resource, object.metadata ?? {}, options.subresource)
+    return this.#write('PUT', target, resource, options, { body: object })
   }
 
   async patch<T extends KubeObject>(
@@ -122,8 +119,7 @@ class RestKubeApi implements KubeApi {
     options: WriteOptions = {},
   ): Promise<T> {
     const verb = patch.type === 'apply' ? 'apply' : 'patch'
-    const path = objectPath(verb, resource, ref, options.subresource)
-    return this.#write('PATCH', callName(verb, resource, ref, options.subresource), path, resource, options, {
+    return this.#write('PATCH', onObject(verb, resource, ref, options.subresource), resource, options, {
       body: patch.body,
       contentType: patchContentTypes[patch.type],
       query: patch.type === 'apply' && patch.force === true ? [['force', 'true']] : [],
@@ -136,7 +132,7 @@ class RestKubeApi implements KubeApi {
       uid === undefined && resourceVersion === undefined
         ? undefined
         : { apiVersion: 'v1', kind: 'DeleteOptions', preconditions: { uid, resourceVersion } }
-    const call = this.#call('DELETE', callName('delete', resource, ref), objectPath('delete', resource, ref), {
+    const call = this.#call('DELETE', onObject('delete', resource, ref), {
       ...(body === undefined ? {} : { body, headers: { ...acceptJson, 'content-type': 'application/json' } }),
     })
     await this.#unary(call, options)
@@ -147,7 +143,8 @@ class RestKubeApi implements KubeApi {
     query: WatchQuery & { readonly signal: AbortSignal },
   ): AsyncGenerator<WatchEvent<T>, void, undefined> {
     const { signal } = query
-    const name = callName('watch', resource, query)
+    const target = { name: callName('watch', resource, query), path: pathOf(resource, query) }
+    const { name } = target
     let response: ApiResponse
     try {
       response = await this.#inProtobuf(resource, query, (format) => {
@@ -156,7 +153,7 @@ class RestKubeApi implements KubeApi {
           stream: true,
           maxBytes: answerLimits.event,
         } as const
-        return this.#exchange(this.#call('GET', name, pathOf(resource, query), { ...more, ...format }), signal)
+        return this.#exchange(this.#call('GET', target, { ...more, ...format }), signal)
       })
     } catch (error) {
       if (signal.aborted) return
@@ -202,28 +199,27 @@ class RestKubeApi implements KubeApi {
     )
   }
 
-  #call(method: ApiRequest['method'], name: CallName, path: string, more: Partial<ApiRequest> = {}): Call {
-    return { method, path, name, query: [], headers: acceptJson, timeoutMs: TIMEOUT_MS, ...more }
+  #call(method: ApiRequest['method'], target: Target, more: Partial<ApiRequest> = {}): Call {
+    return { method, ...target, query: [], headers: acceptJson, timeoutMs: TIMEOUT_MS, ...more }
   }
 
   async #write<T extends KubeObject>(
     method: 'POST' | 'PUT' | 'PATCH',
-    name: CallName,
-    path: string,
+    target: Target,
     resource: Resource<T>,
     options: WriteOptions,
-    content: { body: unknown; contentType: string; query?: readonly (readonly [string, string])[] },
+    content: { body: unknown; contentType?: string; query?: readonly (readonly [string, string])[] },
   ): Promise<T> {
-    const call = this.#call(method, name, path, {
+    const call = this.#call(method, target, {
       query: [
         ['fieldManager', options.fieldManager ?? this.#fieldManager],
         ...(options.dryRun === true ? [['dryRun', 'All'] as const] : []),
         ...(content.query ?? []),
       ],
-      headers: { ...acceptJson, 'content-type': content.contentType },
+      headers: { ...acceptJson, 'content-type': content.contentType ?? 'application/json' },
       body: content.body,
     })
-    return asObject(name, resource, await this.#unary(call, options))
+    return asObject(call.name, resource, await this.#unary(call, options))
   }
 
   async #unary(call: Call, { signal, urgent }: CallOptions): Promise<unknown> {
@@ -309,10 +305,6 @@ function queryOf(query: ListQuery & WatchQuery): (readonly [string, string])[] {
   return pairs
 }
 
-function refOf(object: KubeObject): { namespace: string | undefined; name: string | undefined } {
-  return { namespace: object.metadata?.namespace, name: object.metadata?.name }
-}
-
 type PartialRef = { readonly namespace?: string | undefined; readonly name?: string | undefined }
 
 function callName(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: string): CallName {
@@ -321,19 +313,14 @@ function callName(verb: string, resource: Resource<KubeObject>, ref: PartialRef,
   return which === '' ? `${verb} ${what}` : `${verb} ${what} ${which}`
 }
 
-function collectionPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef): string {
-  if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)
-  return pathOf(resource, { namespace: ref.namespace })
-}
-
 /**
- * The path of exactly one object. Throws a BadRequest if the namespace or name is missing or escapes its segment,
- * because the path would then address another object or a whole collection.
+ * The target of a call on exactly one object. Throws a BadRequest if the namespace or name is missing or escapes its
+ * segment, because the path would then address another object or a whole collection.
  */
-function objectPath(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): string {
+function onObject(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): Target {
   if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)
   requireSegment(verb, resource, 'name', ref.name)
-  return pathOf(resource, { ...ref, subresource })
+  return { name: callName(verb, resource, ref, subresource), path: pathOf(resource, { ...ref, subresource }) }
 }
 
 function requireSegment(verb: string, resource: Resource<KubeObject>, field: string, value: string | undefined): void {
@@ -341,8 +328,4 @@ function requireSegment(verb: string, resource: Resource<KubeObject>, field: str
   const problem =
     value === undefined || value === '' ? `has no ${field}` : `has an invalid ${field} ${JSON.stringify(value)}`
   throw new KubeError('BadRequest', `${verb} ${resource.plural}: the object ${problem}`)
-}
-
-function named(call: CallName, error: unknown): unknown {
-  return error instanceof KubeError ? failure(call, error) : error
 }

@@ -7,7 +7,7 @@ import {
   asObject,
   asWatchEvent,
   defaultRetryPolicy,
-  failure,
+  named,
   planRetry,
   type RetryPolicy,
   refusal,
@@ -71,7 +71,10 @@ test('a Status whose fields have wrong types is read as far as possible', () => 
 test('an error of the transport gets the name of the call and preserves everything else', () => {
   const status = { kind: 'Status', message: 'x' }
   const before = new KubeError('TooManyRequests', 'later', { httpStatus: 429, status, retryAfterMs: 7 })
-  const error = failure(call, before)
+  const error = named(call, before)
+  assert.ok(error instanceof KubeError)
+  const other = new Error('no KubeError')
+  assert.equal(named(call, other), other)
   assert.deepEqual(
     [error.code, error.message, error.httpStatus, error.status, error.retryAfterMs, error.cause],
     ['TooManyRequests', `${call}: later`, 429, status, 7, before],

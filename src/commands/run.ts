@@ -5,7 +5,7 @@ import { loadConfiguration } from '../config/load-configuration.ts'
 import { masterOptionsOf } from '../config/master-options.ts'
 import type { Flags } from '../config/resolve.ts'
 import type { KubeApi } from '../kube/api.ts'
-import { DelegatedAccess } from '../kube/delegated-access.ts'
+import { delegatedAccess } from '../kube/delegated-access.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { isLoopbackName } from '../net/address.ts'
 import { shellWord } from '../runtime/shell.ts'
@@ -124,7 +124,7 @@ function healthServing(
     ...configuration.healthBindAddress,
     ...(certFile !== undefined && keyFile !== undefined && { tls: { certFile, keyFile, clientCaFile } }),
     ...(requiresAuthentication(configuration) && {
-      access: new DelegatedAccess({ api, tokens, clock, logger, outages }),
+      access: delegatedAccess({ api, tokens, clock, logger, outages }),
     }),
     alwaysAllowPaths: configuration.authorizationAlwaysAllowPaths,
   }

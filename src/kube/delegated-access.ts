@@ -3,9 +3,9 @@ import type { Clock } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { putLast } from '../runtime/memo.ts'
 import { TokenBucket } from '../runtime/token-bucket.ts'
-import type { HealthAccess, HealthCaller, HealthVerdict } from '../telemetry/health.ts'
+import type { HealthAccess } from '../telemetry/health.ts'
 import type { Logger } from '../telemetry/logger.ts'
-import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
+import { noOutages, type Outages } from '../telemetry/outages.ts'
 import type { KubeApi } from './api.ts'
 import { subjectAccessReviews, tokenReviews } from './resources.ts'
 
@@ -42,54 +42,43 @@ interface User {
  * authorization failed. The beginning and the end of that state are logged. If unknown callers cause too many reviews,
  * further unknown callers are refused with 429.
  */
-export class DelegatedAccess implements HealthAccess {
-  readonly #options: DelegatedAccessOptions
-  readonly #users: ReviewMemory<User | undefined>
-  readonly #permissions: ReviewMemory<boolean>
-  readonly #away: Symptom
+export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
+  const { api, tokens, clock, logger, outages = noOutages } = options
+  const away = outages.symptom()
+  const limit = new TokenBucket({ clock, qps: 5, burst: 20 })
+  const users = new ReviewMemory<User | undefined>({
+    clock,
+    limit,
+    lifeMs: () => reviewTimes.tokenMs,
+    isGood: (user) => user !== undefined,
+  })
+  const permissions = new ReviewMemory<boolean>({
+    clock,
+    limit,
+    lifeMs: (allowed) => (allowed ? reviewTimes.allowedMs : reviewTimes.deniedMs),
+    isGood: (allowed) => allowed,
+  })
 
-  constructor(options: DelegatedAccessOptions) {
-    this.#options = options
-    this.#away = (options.outages ?? noOutages).symptom()
-    const { clock } = options
-    const limit = new TokenBucket({ clock, qps: 5, burst: 20 })
-    this.#users = new ReviewMemory({
-      clock,
-      limit,
-      lifeMs: () => reviewTimes.tokenMs,
-      isGood: (user) => user !== undefined,
-    })
-    this.#permissions = new ReviewMemory({
-      clock,
-      limit,
-      lifeMs: (allowed) => (allowed ? reviewTimes.allowedMs : reviewTimes.deniedMs),
-      isGood: (allowed) => allowed,
-    })
-  }
-
-  async authorize(
-    caller: HealthCaller,
-    request: { readonly verb: string; readonly path: string },
-  ): Promise<HealthVerdict> {
-    let user: User | undefined
+  const ask = async <Answer>(review: () => Promise<Answer>): Promise<Answer> => {
     try {
-      user = caller.certificate ?? (await this.#userOf(caller.bearerToken))
+      const answer = await review()
+      away.absent(logger, {}, 'the API server authorizes metrics requests again')
+      return answer
     } catch (error) {
-      return error instanceof TooManyReviews ? 429 : 401
-    }
-    if (user === undefined) return 401
-    try {
-      return (await this.#isAllowed(user, request)) ? 200 : 403
-    } catch (error) {
-      return error instanceof TooManyReviews ? 429 : 500
+      away.present(
+        logger,
+        { error: messageOf(error) },
+        'cannot authorize metrics requests with the API server; only clients with a cached permission are served',
+      )
+      throw error
     }
   }
 
-  async #userOf(token: string | undefined): Promise<User | undefined> {
-    if (token === undefined || !this.#options.tokens) return undefined
-    return this.#users.of(token, () =>
-      this.#ask(async () => {
-        const { status } = await this.#options.api.create(tokenReviews, {
+  const userOf = async (token: string | undefined): Promise<User | undefined> => {
+    if (token === undefined || !tokens) return undefined
+    return users.of(token, () =>
+      ask(async () => {
+        const { status } = await api.create(tokenReviews, {
           apiVersion: 'authentication.k8s.io/v1',
           kind: 'TokenReview',
           spec: { token },
@@ -101,10 +90,10 @@ export class DelegatedAccess implements HealthAccess {
     )
   }
 
-  #isAllowed(user: User, { verb, path }: { readonly verb: string; readonly path: string }): Promise<boolean> {
-    return this.#permissions.of(JSON.stringify([user, verb, path]), () =>
-      this.#ask(async () => {
-        const { status } = await this.#options.api.create(subjectAccessReviews, {
+  const isAllowed = (user: User, verb: string, path: string): Promise<boolean> =>
+    permissions.of(JSON.stringify([user, verb, path]), () =>
+      ask(async () => {
+        const { status } = await api.create(subjectAccessReviews, {
           apiVersion: 'authorization.k8s.io/v1',
           kind: 'SubjectAccessReview',
           spec: { ...user, nonResourceAttributes: { verb, path } },
@@ -112,22 +101,22 @@ export class DelegatedAccess implements HealthAccess {
         return status?.allowed === true && status.denied !== true
       }),
     )
-  }
 
-  async #ask<Answer>(review: () => Promise<Answer>): Promise<Answer> {
-    const { logger } = this.#options
-    try {
-      const answer = await review()
-      this.#away.absent(logger, {}, 'the API server authorizes metrics requests again')
-      return answer
-    } catch (error) {
-      this.#away.present(
-        logger,
-        { error: messageOf(error) },
-        'cannot authorize metrics requests with the API server; only clients with a cached permission are served',
-      )
-      throw error
-    }
+  return {
+    async authorize({ certificate, bearerToken }, { verb, path }) {
+      let user: User | undefined
+      try {
+        user = certificate ?? (await userOf(bearerToken))
+      } catch (error) {
+        return error instanceof TooManyReviews ? 429 : 401
+      }
+      if (user === undefined) return 401
+      try {
+        return (await isAllowed(user, verb, path)) ? 200 : 403
+      } catch (error) {
+        return error instanceof TooManyReviews ? 429 : 500
+      }
+    },
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { DelegatedAccess } from '../../src/kube/delegated-access.ts'
+import { delegatedAccess } from '../../src/kube/delegated-access.ts'
 import { restKubeApi } from '../../src/kube/rest-api.ts'
 import type { ApiRequest, ApiResponse, Transport } from '../../src/kube/transport.ts'
 import { sleep } from '../../src/runtime/clock.ts'
@@ -46,7 +46,7 @@ function setUp({ tokens = true } = {}) {
   }
   const logger = memoryLogger()
   const api = restKubeApi({ transport, clock, random: seededRandom(1, 'api') })
-  const access = new DelegatedAccess({ api, tokens, clock, logger })
+  const access = delegatedAccess({ api, tokens, clock, logger })
   const judge = (bearerToken: string | undefined) => access.authorize({ bearerToken, certificate: undefined }, metrics)
   /** Asks `perSecond` times a second for `seconds` seconds. Returns the different answers. */
   const scrape = async (token: string, seconds: number, perSecond: number): Promise<readonly number[]> => {

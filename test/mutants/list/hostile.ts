@@ -314,7 +314,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-token-where-none-is-accepted': {
     broken: 'Sends bearer tokens to the API server, though none is accepted.',
     file: 'kube/delegated-access.ts',
-    text: 'if (token === undefined || !this.#options.tokens) return undefined',
+    text: 'if (token === undefined || !tokens) return undefined',
     instead: 'if (token === undefined) return undefined',
     tests: ['kube/delegated-access.test.ts'],
   },

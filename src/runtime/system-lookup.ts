@@ -18,42 +18,53 @@ const AGAIN_MS = 10_000
 const MOST_RUNNING = 2
 
 /**
- * Resolves host names for `net.connect` and `tls.connect`, also while DNS fails. It asks the system for each
- * connection, as Node's own lookup does. If the system fails, or does not answer within 500 ms, it uses the addresses
- * of the last answer, however old they are: a process whose connections are stable resolves a name only once.
+ * The `lookup` option of `net.connect` and `tls.connect`, which resolves host names also while DNS fails. It asks the
+ * system for each connection, as Node's own lookup does. If the system fails, or does not answer within 500 ms, it uses
+ * the addresses of the last answer, however old they are: a process whose connections are stable resolves a name only
+ * once.
  *
  * The answer that a name does not exist is such a failure too. The C library also gives it for a name with IPv4
  * addresses only whose A records cannot be read, and when only the right one of several search domains fails.
  *
  * While DNS fails, lookups of a name share one question. Node runs only two lookups at a time, so those of one name
  * would delay all others.
+ *
+ * @param nowMs - a clock that never goes back, in milliseconds
  */
-export class NameLookup {
-  readonly #nowMs: () => number
-  readonly #last = new Map<string, Addresses>()
-  readonly #running = new Map<string, readonly Running[]>()
+export function nameLookup(nowMs: () => number = () => performance.now()): LookupFunction {
+  const answered = new Map<string, Addresses>()
+  const lookups = new Map<string, readonly Running[]>()
 
-  /** @param nowMs - a clock that never goes back, in milliseconds */
-  constructor(nowMs: () => number = () => performance.now()) {
-    this.#nowMs = nowMs
+  /** The answer of the newest running lookup, or of a new one. */
+  const ask = (key: string, hostname: string, options: LookupOptions): Promise<Addresses> => {
+    const running = lookups.get(key) ?? []
+    const newest = running.at(-1)
+    const beganMs = nowMs()
+    if (newest !== undefined && (running.length >= MOST_RUNNING || beganMs - newest.sinceMs < AGAIN_MS)) {
+      return newest.addresses
+    }
+    const { promise, resolve, reject } = Promise.withResolvers<Addresses>()
+    const own: Running = { addresses: promise, sinceMs: beganMs }
+    dns.lookup(hostname, { ...options, all: true }, (error, addresses) => {
+      const others = (lookups.get(key) ?? []).filter((one) => one !== own)
+      lookups.set(key, others)
+      if (error !== null) {
+        reject(error)
+      } else if (addresses.length === 0) {
+        reject(Object.assign(new Error(`no address for ${hostname}`), { code: 'ENODATA' }))
+      } else {
+        answered.set(key, addresses)
+        resolve(addresses)
+      }
+    })
+    lookups.set(key, [...running, own])
+    return promise
   }
 
-  /** The `lookup` option of `net.connect`. */
-  readonly lookup: LookupFunction = (hostname, options, callback) => {
-    this.#resolve(hostname, options).then(
-      (addresses) => {
-        const [first] = addresses
-        if (options.all === true) callback(null, [...addresses])
-        else callback(null, first?.address ?? '', first?.family)
-      },
-      (error: NodeJS.ErrnoException) => callback(error, ''),
-    )
-  }
-
-  async #resolve(hostname: string, options: LookupOptions): Promise<Addresses> {
+  const addressesOf = async (hostname: string, options: LookupOptions): Promise<Addresses> => {
     const key = `${options.family ?? 0} ${hostname}`
-    const answer = this.#ask(key, hostname, options)
-    const last = this.#last.get(key)
+    const answer = ask(key, hostname, options)
+    const last = answered.get(key)
     if (last === undefined) return answer
     const late = Promise.withResolvers<Addresses>()
     const timer = setTimeout(() => late.resolve(last), LATE_MS)
@@ -66,32 +77,17 @@ export class NameLookup {
     }
   }
 
-  /** The answer of the newest running lookup, or of a new one. */
-  #ask(key: string, hostname: string, options: LookupOptions): Promise<Addresses> {
-    const running = this.#running.get(key) ?? []
-    const newest = running.at(-1)
-    const nowMs = this.#nowMs()
-    if (newest !== undefined && (running.length >= MOST_RUNNING || nowMs - newest.sinceMs < AGAIN_MS)) {
-      return newest.addresses
-    }
-    const { promise, resolve, reject } = Promise.withResolvers<Addresses>()
-    const own: Running = { addresses: promise, sinceMs: nowMs }
-    dns.lookup(hostname, { ...options, all: true }, (error, addresses) => {
-      const others = (this.#running.get(key) ?? []).filter((one) => one !== own)
-      this.#running.set(key, others)
-      if (error !== null) {
-        reject(error)
-      } else if (addresses.length === 0) {
-        reject(Object.assign(new Error(`no address for ${hostname}`), { code: 'ENODATA' }))
-      } else {
-        this.#last.set(key, addresses)
-        resolve(addresses)
-      }
-    })
-    this.#running.set(key, [...running, own])
-    return promise
+  return (hostname, options, callback) => {
+    addressesOf(hostname, options).then(
+      (addresses) => {
+        const [first] = addresses
+        if (options.all === true) callback(null, [...addresses])
+        else callback(null, first?.address ?? '', first?.family)
+      },
+      (error: NodeJS.ErrnoException) => callback(error, ''),
+    )
   }
 }
 
 /** For all connections of this process: one name has the same addresses for all of them. */
-export const { lookup: sharedLookup } = new NameLookup()
+export const sharedLookup = nameLookup()

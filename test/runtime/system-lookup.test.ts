@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import dns, { type LookupAddress, type LookupOptions } from 'node:dns'
 import { type TestContext, test } from 'node:test'
-import { NameLookup } from '../../src/runtime/system-lookup.ts'
+import { nameLookup } from '../../src/runtime/system-lookup.ts'
 
 type Answer = (error: NodeJS.ErrnoException | null, addresses: readonly LookupAddress[]) => void
 
@@ -21,7 +21,7 @@ function begin(t: TestContext) {
   })
   t.mock.timers.enable({ apis: ['setTimeout'] })
   const time = { nowMs: 0 }
-  const { lookup } = new NameLookup(() => time.nowMs)
+  const lookup = nameLookup(() => time.nowMs)
   const ask = (hostname = 'api.test'): Promise<readonly LookupAddress[]> =>
     new Promise((resolve, reject) => {
       lookup(hostname, { all: true, hints: 0 }, (error, addresses) => {
@@ -171,7 +171,7 @@ test('a lookup that throws fails only its own caller', async (t) => {
   const thrown = t.mock.method(dns, 'lookup', () => {
     throw Object.assign(new Error('bad name'), { code: 'ERR_INVALID_ARG_VALUE' })
   })
-  const { lookup } = new NameLookup()
+  const lookup = nameLookup()
   const error = await new Promise((resolve) => lookup('api.test', { all: true }, resolve))
   assert.match(String(error), /bad name/)
   assert.match(String(await new Promise((resolve) => lookup('api.test', { all: true }, resolve))), /bad name/)

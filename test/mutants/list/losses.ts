@@ -486,14 +486,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken:
       'Each new connection begins another lookup of the same name, and in an outage of DNS they delay those of all others.',
     file: 'runtime/system-lookup.ts',
-    text: '    this.#running.set(key, [...running, own])\n',
+    text: '    lookups.set(key, [...running, own])\n',
     instead: '',
     tests: ['runtime/system-lookup.test.ts'],
   },
   'a-hung-lookup-is-waited-for': {
     broken: 'A process that started while DNS hung waits for its first lookup after DNS is repaired.',
     file: 'runtime/system-lookup.ts',
-    text: 'running.length >= MOST_RUNNING || nowMs - newest.sinceMs < AGAIN_MS',
+    text: 'running.length >= MOST_RUNNING || beganMs - newest.sinceMs < AGAIN_MS',
     instead: 'running.length >= 1',
     tests: ['runtime/system-lookup.test.ts'],
   },

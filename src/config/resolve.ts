@@ -12,6 +12,7 @@ import {
 } from '../documents/option.ts'
 import { describeIssue, didYouMean, InvalidInputError, type Mistake, parseInput } from '../documents/validation.ts'
 import type { YamlDocument } from '../documents/yaml.ts'
+import { isRecord } from '../kube/resources.ts'
 import { allOptions, apiVersion, type Configuration, kind, rules as rulesOfRun } from './configuration.ts'
 
 /** The texts of the given flags, by key. */
@@ -52,13 +53,13 @@ export function resolveConfiguration(
   const file =
     document === undefined ? { values: {}, mistakes: [] } : readDocument(document, { apiVersion, kind }, allOptions)
   const mistakes: Mistake[] = [...file.mistakes]
-  const given = givenInputs(flags, file.values)
+  const fileValues = withoutReplaced(file.values, flags)
   const values: Record<string, unknown> = {}
   const settings: Setting[] = []
   const malformed = new Set<string>()
 
   for (const [key, option] of allOptions) {
-    const { input, source } = inputOf(key, option, given, document)
+    const { input, source } = inputOf(key, option, flags, fileValues, document)
     if (input === undefined) {
       settings.push({ key, option, source, value: undefined })
       continue
@@ -100,36 +101,33 @@ function parsed(
   return undefined
 }
 
-interface Given {
-  readonly flags: Flags
-  readonly file: Readonly<Record<string, unknown>>
-}
+type FileValues = Readonly<Record<string, unknown>>
 
-/** The inputs, without the values in the file that a given flag replaces (`Option.replaces`). */
-function givenInputs(flags: Flags, fileValues: Readonly<Record<string, unknown>>): Given {
-  const file = { ...fileValues }
+/** The values in the file, without those that a given flag replaces (`Option.replaces`). */
+function withoutReplaced(values: FileValues, flags: Flags): FileValues {
+  const file = { ...values }
   for (const [key, option] of allOptions) {
     if (flags[key] === undefined || flags[key] === 'false') continue
     for (const replaced of option.replaces ?? []) delete file[replaced]
   }
-  return { flags, file }
+  return file
 }
 
 function inputOf(
   key: string,
   option: Option,
-  given: Given,
+  flags: Flags,
+  file: FileValues,
   document: YamlDocument | undefined,
 ): { readonly input: unknown; readonly source: Source } {
-  const text = given.flags[key]
+  const text = flags[key]
   if (text !== undefined) return { input: inputOfFlag(option.schema, text), source: { type: 'flag' } }
-  if (Object.hasOwn(given.file, key)) {
-    const input = inputOfDocument(option.schema, given.file[key])
+  if (Object.hasOwn(file, key)) {
+    const input = inputOfDocument(option.schema, file[key])
     return { input, source: { type: 'file', position: document?.positionOf([key]) ?? '' } }
   }
   const isGiven = (other: string): boolean =>
-    (given.flags[other] !== undefined && given.flags[other] !== 'false') ||
-    (given.file[other] !== undefined && given.file[other] !== false)
+    (flags[other] !== undefined && flags[other] !== 'false') || (file[other] !== undefined && file[other] !== false)
   const input = option.conditionalDefault?.value(isGiven) ?? option.default
   return { input, source: { type: input === undefined ? 'unset' : 'default' } }
 }
@@ -179,12 +177,12 @@ function readDocument(
   const { value } = document
   const mistakes: Mistake[] = [...document.mistakes]
   const values: Record<string, unknown> = {}
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+  if (!isRecord(value)) {
     mistakes.push({ where: document.positionOf([]), message: 'must be a mapping of settings' })
     return { values, mistakes }
   }
   for (const [name, expected] of Object.entries(head)) {
-    const actual = (value as Record<string, unknown>)[name]
+    const actual = value[name]
     if (actual === expected) continue
     const message = actual === undefined ? `is missing; it must be ${expected}` : `must be ${expected}`
     mistakes.push({ where: `${document.positionOf([name])}: ${name}`, message })

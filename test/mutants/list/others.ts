@@ -11,8 +11,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'false-in-a-file-counts-as-given': {
     broken: 'Takes a setting that a file sets to false for one that was asked for.',
     file: 'config/resolve.ts',
-    text: '(given.file[other] !== undefined && given.file[other] !== false)',
-    instead: 'given.file[other] !== undefined',
+    text: '(file[other] !== undefined && file[other] !== false)',
+    instead: 'file[other] !== undefined',
     tests: ['config/resolve.test.ts', 'config/rules.test.ts'],
   },
   'a-dry-run-update-reserves': {

@@ -76,10 +76,7 @@ export class EtcdConnection {
   #timer: Timer = noTimer
 
   private constructor(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined, clock: Clock, times: ConnectionTimes) {
-    const host = isIP(endpoint.host) === 6 ? `[${endpoint.host}]` : endpoint.host
-    this.authority = new URL(
-      `${endpoint.tls ? 'https' : 'http'}://${host}${endpoint.port === 0 ? '' : `:${endpoint.port}`}`,
-    ).origin
+    this.authority = endpoint.socketPath === undefined ? new URL(endpoint.text).origin : 'http://localhost'
     this.#clock = clock
     this.#times = times
     this.#lastReceivedMs = clock.monotonicMs()

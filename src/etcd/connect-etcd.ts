@@ -85,10 +85,7 @@ class ConnectedEtcd implements EtcdKv {
     })
   }
 
-  list(
-    prefix: string,
-    { revision = 0n, signal }: { readonly revision?: bigint | undefined; readonly signal: AbortSignal },
-  ): Promise<PrefixSnapshot> {
+  list(prefix: string, { revision = 0n, signal }: Parameters<EtcdKv['list']>[1]): Promise<PrefixSnapshot> {
     return this.#ask('repeatable', `read all of ${prefix}`, signal, async ({ kv }, signal) => {
       const request = listRequest(keyBytes(prefix), revision)
       const { header, kvs } = await kv.range(request, { signal, headers: requireLeader })

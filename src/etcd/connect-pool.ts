@@ -26,7 +26,7 @@ export type RequestKind =
   /** The request may have been carried out. The caller must read before it sends the request again. */
   | 'once'
 
-export interface PoolOptions {
+interface PoolOptions {
   readonly endpoints: readonly EtcdEndpoint[]
   readonly credentials: EtcdCredentials
   readonly clock: Clock

@@ -12,7 +12,10 @@ export interface EtcdCall {
 }
 
 /** The faults to inject. Each function gets the signal of the call, and returns undefined for no delay. */
-export interface EtcdFaults {
+interface FaultyEtcdOptions {
+  readonly clock: Clock
+  /** Whether the caller has ended. Its watches then deliver nothing more, and report no error. @default never */
+  readonly isGone?: (() => boolean) | undefined
   /** Called before a call or a new watch reaches the store. If this rejects, so does the call, without an effect. */
   before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
@@ -25,12 +28,6 @@ export interface EtcdFaults {
 
 /** How long a broken watch waits before it is reopened, in milliseconds. */
 const REOPEN_MS = 1_000
-
-export interface FaultyEtcdOptions extends EtcdFaults {
-  readonly clock: Clock
-  /** Whether the caller has ended. Its watches then deliver nothing more, and report no error. @default never */
-  readonly isGone?: (() => boolean) | undefined
-}
 
 /** A store whose calls can be delayed, refused and lost, as the test or the drill decides. */
 export function faultyEtcd(

@@ -90,7 +90,7 @@ export class MemoryEtcd {
     return {
       get: async (key, signal) => {
         await turn(signal)
-        return this.#shown(this.#history.at(key, this.#history.revision))
+        return this.#shown(this.#history.at(key))
       },
       list: async (prefix, { revision, signal }) => {
         await turn(signal)
@@ -100,15 +100,15 @@ export class MemoryEtcd {
       },
       create: async (key, value, options) => {
         await turn(options.signal)
-        return this.#history.current(key) === undefined ? this.#put(key, value, options) : undefined
+        return this.#history.at(key) === undefined ? this.#put(key, value, options) : undefined
       },
       update: async (key, value, modRevision, options) => {
         await turn(options.signal)
-        return this.#history.current(key)?.modRevision === modRevision ? this.#put(key, value, options) : undefined
+        return this.#history.at(key)?.modRevision === modRevision ? this.#put(key, value, options) : undefined
       },
       delete: async (key, modRevision, signal) => {
         await turn(signal)
-        if (this.#history.current(key)?.modRevision !== modRevision) return false
+        if (this.#history.at(key)?.modRevision !== modRevision) return false
         this.#delete([key])
         return true
       },
@@ -151,7 +151,7 @@ export class MemoryEtcd {
   }
 
   #put(key: string, value: Uint8Array, { lease = 0n }: PutOptions): bigint {
-    const before = this.#history.current(key)
+    const before = this.#history.at(key)
     const term = lease === 0n ? undefined : this.#termFor(key, lease)
     if (before !== undefined) this.#termOf(before)?.keys.delete(key)
     if (this.#flavour === 'kine') this.#terms.delete(key)
@@ -170,7 +170,7 @@ export class MemoryEtcd {
 
   /** Deletes keys in one revision, as etcd does when it revokes a lease. */
   #delete(keys: readonly string[]): void {
-    const gone = keys.flatMap((key) => this.#history.current(key) ?? [])
+    const gone = keys.flatMap((key) => this.#history.at(key) ?? [])
     if (gone.length === 0) return
     for (const version of gone) this.#termOf(version)?.keys.delete(version.key)
     const modRevision = this.#history.write(gone.map(({ key }) => ({ key, value: undefined, lease: 0n })))
@@ -313,14 +313,11 @@ class KeyHistory {
     return this.#revision
   }
 
-  /** The current version of the key; undefined when it does not exist. */
-  current(key: string): StoredVersion | undefined {
-    const version = this.#versions.get(key)?.at(-1)
-    return version?.value === undefined ? undefined : version
-  }
-
-  /** The key at a revision; undefined when it did not exist. Throws `Compacted`, also for a future revision. */
-  at(key: string, revision: bigint): StoredVersion | undefined {
+  /**
+   * The key at a revision, by default the newest; undefined when it did not exist. Throws `Compacted`, also for a
+   * future revision.
+   */
+  at(key: string, revision = this.#revision): StoredVersion | undefined {
     if (revision < this.#compacted) {
       throw new EtcdError('Compacted', 'mvcc: required revision has been compacted')
     }

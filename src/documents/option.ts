@@ -78,7 +78,7 @@ export function defaultTextOf(option: Option): string | undefined {
   return typeof value === 'object' ? value.join() : String(value)
 }
 
-export type InputKind = 'text' | 'integer' | 'boolean' | 'list'
+type InputKind = 'text' | 'integer' | 'boolean' | 'list'
 
 /** The form of input that a schema takes; for a pipe, its first schema. Throws for a type that no option may have. */
 export function inputKindOf(schema: z.core.$ZodType): InputKind {

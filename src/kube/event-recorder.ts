@@ -10,7 +10,7 @@ import { isKubeError, type KubeError } from './errors.ts'
 import { type EventToRecord, newEvent, type Reporter, seriesKey, spamKey } from './event-object.ts'
 import { events, type KubeEvent } from './resources.ts'
 
-export interface EventRecorderOptions extends Reporter {
+interface EventRecorderOptions extends Reporter {
   readonly api: KubeApi
   readonly clock: Clock
   readonly random: Random

@@ -12,7 +12,7 @@ import { keyOf } from './store.ts'
 /** A watch event that is more than this many milliseconds late counts as lost. */
 const LATE_MS = 2_000
 
-export interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
+interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
   readonly metrics: Metrics
   readonly availability: AvailabilityReporter
   readonly resource: Resource<T>

@@ -5,7 +5,7 @@ import { isKubeError } from './errors.ts'
 import type { Readiness, ReadinessAnswer, ReadinessCheck } from './readiness.ts'
 import { type ApiRequest, type ApiResponse, answerLimits, type Transport } from './transport.ts'
 
-export interface HttpReadinessOptions {
+interface HttpReadinessOptions {
   readonly transport: Transport
   /** @default '/readyz' */
   readonly path?: string | undefined

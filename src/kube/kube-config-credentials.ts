@@ -36,7 +36,7 @@ export interface Credentials {
   readonly tls: ClientTls
 }
 
-export interface KubeCredentialsOptions extends ResolvedKubeConfig {
+interface KubeCredentialsOptions extends ResolvedKubeConfig {
   /** Reads the kubeconfig again; returns the same object while nothing has changed. @default it never changes */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
   readonly clock: Clock

@@ -4,7 +4,7 @@ import type { CallOptions, KubeApi } from './api.ts'
 import { ifFound } from './errors.ts'
 import { apiVersionOf, type Lease, leases } from './resources.ts'
 
-export interface LeaseLockOptions {
+interface LeaseLockOptions {
   readonly api: KubeApi
   readonly clock: Clock
   readonly namespace: string

@@ -1,7 +1,7 @@
 import type { KubeObject } from './resources.ts'
 
 /** The last writer of an object, according to `metadata.managedFields`. */
-export interface LastWriter {
+interface LastWriter {
   /** The field manager, such as `kubectl-edit`. */
   readonly manager: string
   readonly operation: 'Update' | 'Apply'

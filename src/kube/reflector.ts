@@ -30,7 +30,7 @@ import { objectMap, refOfObject, type Transform } from './store.ts'
 export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSelector'>
 
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
-export interface ReflectorSink<T extends KubeObject> {
+interface ReflectorSink<T extends KubeObject> {
   /**
    * Receives the complete current state, which it may keep. If the result is a promise, nothing else is reported until
    * it has settled. `beganMs`: when the list was requested, in monotonic time.
@@ -38,10 +38,10 @@ export interface ReflectorSink<T extends KubeObject> {
   replaced(objects: ObjectMap<T>, beganMs: number): void | Promise<void>
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
   /** The server answered a list with 404: for now it does not serve the resource. The reflector tries again. */
-  absent(error: KubeError): void
+  absent(): void
 }
 
-export interface ReflectorOptions<T extends KubeObject> {
+interface ReflectorOptions<T extends KubeObject> {
   readonly api: KubeApi
   readonly resource: Resource<T>
   readonly query?: Selection | undefined
@@ -330,7 +330,7 @@ export class Reflector<T extends KubeObject> {
     this.#logger.debug({ phase, next: plan.next.phase, ending: ending.kind, error, delayMs }, 'a request has ended')
     const isAbsent = error?.code === 'NotFound' && phase !== 'watching'
     if (isAbsent && (await served?.confirmUnserved(resource, signal))) {
-      sink.absent(error)
+      sink.absent()
       // The server is available, because discovery has answered.
       availability.succeeded(this.#source)
       await served?.untilUndenied(resource, signal)
@@ -342,7 +342,7 @@ export class Reflector<T extends KubeObject> {
     } else if (ending.kind === 'failed' && ending.proven) {
       availability.interrupted(this.#source)
     }
-    if (isAbsent) sink.absent(error)
+    if (isAbsent) sink.absent()
     if (delayMs > 0) await sleep(clock, delayMs, signal)
   }
 

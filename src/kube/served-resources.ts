@@ -37,7 +37,7 @@ export function nextServing(before: Serving, served: boolean | undefined, nowMs:
   return nowMs - before.sinceMs >= HOLD_MS ? { type: 'unserved' } : { ...before, lastMs: nowMs }
 }
 
-export interface ServedResourcesOptions {
+interface ServedResourcesOptions {
   readonly discovery: Discovery
   /** Whether the API server is ready, according to its last answer. */
   readonly isReady: () => boolean

@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts'
 
-export interface TokenBucketOptions {
+interface TokenBucketOptions {
   readonly clock: Clock
   /** Tokens added per second: more than 0. */
   readonly qps: number

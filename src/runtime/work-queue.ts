@@ -12,7 +12,7 @@ export interface WorkQueueObserver<Key extends string = string> {
   retried(key: Key): void
 }
 
-export interface WorkQueueOptions<Key extends string> {
+interface WorkQueueOptions<Key extends string> {
   readonly clock: Clock
   readonly observer?: WorkQueueObserver<Key> | undefined
   /** The rate limit of `addRateLimited`. */
@@ -31,7 +31,7 @@ export interface RetryRate {
   readonly burst?: number | undefined
 }
 
-export interface RunOptions<Key extends string> {
+interface RunOptions<Key extends string> {
   /** How many keys may be processed at the same time. */
   readonly workers: number
   readonly signal: AbortSignal

@@ -3,7 +3,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { LogFields, Logger } from './logger.ts'
 
 /** The lines that an outage hid, by message: how many there were, and the fields of the last one. */
-export type HiddenLines = Readonly<Record<string, LogFields & { readonly times: number }>>
+type HiddenLines = Readonly<Record<string, LogFields & { readonly times: number }>>
 
 /**
  * Reduces what all parts of the process log about an outage of a server to two lines: one when the outage begins, and

@@ -141,6 +141,9 @@ export function parseYamlDocuments(text: string, file: string, maxLength: number
   })
 }
 
+/** The pairs of each mapping by key: the last pair, if several have the same key. */
+const pairsByKey = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>()
+
 function childOf(
   node: Node | null | undefined,
   step: string | number,
@@ -150,18 +153,12 @@ function childOf(
     return { value: isNode(item) ? item : undefined }
   }
   if (!isMap(node)) return {}
-  const pair = pairsOf(node).get(String(step))
+  const pairs = getOrMake(pairsByKey, node, () => new Map(node.items.map((pair) => [String(pair.key), pair])))
+  const pair = pairs.get(String(step))
   return {
     key: isNode(pair?.key) ? pair.key : undefined,
     value: isNode(pair?.value) ? pair.value : undefined,
   }
-}
-
-const pairsByKey = new WeakMap<YAMLMap, ReadonlyMap<string, Pair>>()
-
-/** The pairs of a mapping by key: the last pair, if several have the same key. */
-function pairsOf(map: YAMLMap): ReadonlyMap<string, Pair> {
-  return getOrMake(pairsByKey, map, () => new Map(map.items.map((pair) => [String(pair.key), pair])))
 }
 
 /** Maps each alias, in the order of the text, to the node that it repeats; to undefined if its anchor is missing. */

@@ -122,7 +122,7 @@ export class Availability {
       this.#answers = true
     }
     const nowMs = this.#clock.monotonicMs()
-    const code = codeOf(error)
+    const code = (error as { readonly code?: string } | undefined)?.code
     const fresh: Refusal = { kind: 'refused', code, reason: messageOf(error), own, sinceMs: nowMs, reported: false }
     const known = before?.kind === 'lost' ? before.refusal : before
     if (known?.kind === 'refused') {
@@ -252,8 +252,4 @@ export class Availability {
   #notify(available: boolean): void {
     for (const handler of [...this.#handlers]) handler(available)
   }
-}
-
-function codeOf(error: unknown): string | undefined {
-  return (error as { code?: string } | undefined)?.code
 }

@@ -107,13 +107,10 @@ function cutBytes(text: string, limit: number): string {
   return text.slice(0, new TextEncoder().encodeInto(text, new Uint8Array(limit)).read)
 }
 
-/** The parts of an Event that are fixed by its reason. docs/events.md explains each reason. */
-interface EventKind {
-  readonly type: EventToRecord['type']
-  readonly action: string
-}
-
-/** The reasons of all Events, except the Event of an unready ServiceCIDR, which repeats the reason of a condition. */
+/**
+ * The reasons of all Events, except the Event of an unready ServiceCIDR, which repeats the reason of a condition.
+ * docs/events.md explains each reason.
+ */
 export const eventReasons = {
   MasterListed: { type: 'Normal', action: 'Reconcile' },
   MasterRemoved: { type: 'Normal', action: 'Reconcile' },
@@ -138,7 +135,7 @@ export const eventReasons = {
   TopologyAwareHintsDisabled: { type: 'Warning', action: 'Sync' },
   InvalidIPAddress: { type: 'Warning', action: 'Mirror' },
   TooManyAddressesToMirror: { type: 'Warning', action: 'Mirror' },
-} as const satisfies Readonly<Record<string, EventKind>>
+} as const satisfies Readonly<Record<string, Pick<EventToRecord, 'type' | 'action'>>>
 
 export type EventReason = keyof typeof eventReasons
 

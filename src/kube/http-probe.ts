@@ -10,6 +10,7 @@ import {
   socketReason,
 } from '../net/host-port.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { abortable } from '../runtime/signals.ts'
 import { parseReadinessChecks } from './http-readiness.ts'
 import { identityOfAny } from './http-transport.ts'
 import { answerLimits } from './transport.ts'
@@ -40,7 +41,7 @@ export type ServerProbe = (
   signal: AbortSignal,
 ) => Promise<ServerAnswer>
 
-export interface ServerProbeOptions {
+interface ServerProbeOptions {
   /** The authorities that must have signed the certificates, as PEM. @default any authority */
   readonly ca?: string | undefined
   readonly clock: Clock
@@ -59,7 +60,7 @@ const MAX_NAMES = 20
 export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions): ServerProbe {
   return async ({ host, port, names }, signal) => {
     signal.throwIfAborted()
-    const { promise, resolve, reject } = Promise.withResolvers<ServerAnswer>()
+    const { promise, resolve } = Promise.withResolvers<ServerAnswer>()
     const agent = new Agent({ keepAlive: false, maxCachedSessions: 0 })
     const sentMs = { wall: clock.wallMs(), monotonic: clock.monotonicMs() }
     const where = formatHostPort({ host, port })
@@ -77,8 +78,6 @@ export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions
     })
     const none = (reason: string): void => resolve({ type: 'none', reason })
     const timer = setTimeout(() => none(`${where}: no answer within ${timeoutMs} ms`), timeoutMs)
-    const abort = (): void => reject(signal.reason)
-    signal.addEventListener('abort', abort, { once: true })
     sent.on('error', (error) => none(`${where}: ${reasonOf(error)}`))
     sent.on('response', (response) => {
       const { socket, statusCode = 0, headers } = response
@@ -91,10 +90,9 @@ export function serverProbe({ ca, clock, timeoutMs = 5_000 }: ServerProbeOptions
     })
     sent.end()
     try {
-      return await promise
+      return await abortable(promise, signal)
     } finally {
       clearTimeout(timer)
-      signal.removeEventListener('abort', abort)
       sent.destroy()
       agent.destroy()
     }

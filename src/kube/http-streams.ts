@@ -105,7 +105,9 @@ export class JsonLines implements Frames {
   *push(chunk: Uint8Array): Generator<unknown, void, undefined> {
     let start = 0
     for (let end = chunk.indexOf(NEWLINE); end !== -1; end = chunk.indexOf(NEWLINE, start)) {
-      const value = this.#valueOf(chunk.subarray(start, end))
+      const value = this.#begun.takeWith(chunk.subarray(start, end), (line) =>
+        isBlank(line) ? undefined : parseJson(line),
+      )
       start = end + 1
       if (value !== undefined) yield value
     }
@@ -118,14 +120,6 @@ export class JsonLines implements Frames {
 
   clear(): void {
     this.#begun.clear()
-  }
-
-  /** The value of the line that ends with `last`; undefined for a blank one. */
-  #valueOf(last: Uint8Array): unknown {
-    const parse = (line: Uint8Array): unknown => (isBlank(line) ? undefined : parseJson(line))
-    if (this.#begun.length === 0) return parse(last)
-    this.#begun.add(last)
-    return this.#begun.take(parse)
   }
 }
 
@@ -164,7 +158,7 @@ export class LengthDelimitedFrames implements Frames {
         return
       }
       this.#headerLength = 0
-      yield this.#valueOf(part)
+      yield this.#begun.takeWith(part, this.#read)
     }
   }
 
@@ -174,12 +168,6 @@ export class LengthDelimitedFrames implements Frames {
 
   clear(): void {
     this.#begun.clear()
-  }
-
-  #valueOf(last: Uint8Array): unknown {
-    if (this.#begun.length === 0) return this.#read(last)
-    this.#begun.add(last)
-    return this.#begun.take(this.#read)
   }
 }
 
@@ -325,6 +313,13 @@ export class ByteBuffer {
     } finally {
       this.clear()
     }
+  }
+
+  /** As {@link take}, with `last` added. Does not copy it if it is all there is. */
+  takeWith<T>(last: Uint8Array, use: (bytes: Uint8Array) => T): T {
+    if (this.#length === 0) return use(last)
+    this.add(last)
+    return this.take(use)
   }
 
   clear(): void {

@@ -1,7 +1,7 @@
 import { spawn } from 'node:child_process'
 import { messageOf } from '../runtime/errors.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
-import { parseTime } from '../runtime/time-format.ts'
+import { tryParseTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { oneLine, withoutSecrets } from '../telemetry/secrets.ts'
 import { KubeError } from './errors.ts'
@@ -171,11 +171,9 @@ function readCredential(output: string, apiVersion: string): Grant {
 }
 
 function expiry(text: string): number {
-  try {
-    return parseTime(text)
-  } catch {
-    throw new Error('returned an expirationTimestamp that is not a time')
-  }
+  const ms = tryParseTime(text)
+  if (ms === undefined) throw new Error('returned an expirationTimestamp that is not a time')
+  return ms
 }
 
 function isText(value: unknown): value is string {

@@ -239,17 +239,16 @@ async function newIdToken({ authProvider }: User, settings: OidcSettings, signal
 /** The settings in a kubeconfig under `auth-provider: { name: oidc, config: … }`. */
 type OidcSettings = Readonly<Record<string, string | undefined>>
 
-interface OidcTokens {
-  readonly idToken: string
-  /** Undefined if the issuer gave no new one. */
-  readonly refreshToken: string | undefined
-}
-
 /**
  * Gets a new id-token from the issuer for the refresh token, as client-go's `plugin/pkg/client/auth/oidc` does. We do
  * not use client-node's code: test/kube/client-node.test.ts shows that it fails.
+ *
+ * `refreshToken` is undefined if the issuer gave no new one.
  */
-export async function refreshIdToken(settings: OidcSettings, signal: AbortSignal): Promise<OidcTokens> {
+export async function refreshIdToken(
+  settings: OidcSettings,
+  signal: AbortSignal,
+): Promise<{ readonly idToken: string; readonly refreshToken: string | undefined }> {
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
   if (!client || !token || !issuer)
     throw new Error('client-id, refresh-token and idp-issuer-url are required to renew the id-token')

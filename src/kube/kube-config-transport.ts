@@ -155,7 +155,8 @@ class KubeConfigTransport implements Transport {
   }
 
   #verifiedUnder({ tls }: Credentials): void {
-    this.#endAnonymous()
+    if (this.#anonymous !== undefined) this.#retire(this.#anonymous.transport)
+    this.#anonymous = undefined
     this.#verified = tls.skipVerify === true ? undefined : { ca: tls.ca }
     const { source, server } = this.#access
     if (this.#isUnverified) {
@@ -170,11 +171,6 @@ class KubeConfigTransport implements Transport {
   #sendAnonymously({ headers, tls }: Credentials, request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
     this.#anonymous = this.#laneFor(tls, this.#anonymous)
     return this.#anonymous.transport.send(request, signal, headers)
-  }
-
-  #endAnonymous(): void {
-    if (this.#anonymous !== undefined) this.#retire(this.#anonymous.transport)
-    this.#anonymous = undefined
   }
 
   /** `lane` if it has these settings; otherwise a new lane, which replaces it. */

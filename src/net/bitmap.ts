@@ -44,7 +44,9 @@ export class Bitmap {
 
   /** Adds a number; false when it is already present. @throws RangeError unless it is one of 0 to `size` - 1. */
   add(number: number): boolean {
-    this.#check(number)
+    if (!Number.isInteger(number) || number < 0 || number >= this.size) {
+      throw new RangeError(`${number} is not one of the numbers 0 to ${this.size - 1}`)
+    }
     if (this.has(number)) return false
     this.#bits[number >> 3] = (this.#bits[number >> 3] as number) | (1 << (number & 7))
     this.#count++
@@ -100,12 +102,6 @@ export class Bitmap {
     let length = this.#bits.length
     while (length > 0 && this.#bits[length - 1] === 0) length--
     return this.#bits.slice(0, length).reverse()
-  }
-
-  #check(number: number): void {
-    if (!Number.isInteger(number) || number < 0 || number >= this.size) {
-      throw new RangeError(`${number} is not one of the numbers 0 to ${this.size - 1}`)
-    }
   }
 }
 

@@ -103,7 +103,6 @@ export function fencedApi(api: KubeApi, mayWrite: () => boolean): KubeApi {
   }
 }
 
-/** The methods of an API that only read. */
 export function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
   return {
     get: (...args) => api.get(...args),

@@ -14,7 +14,6 @@ export interface AuditUser {
   readonly etcdUser?: string | undefined
   /** The operating system user of the process. */
   readonly localUser?: string | undefined
-  /** The user who ran sudo. */
   readonly sudoUser?: string | undefined
 }
 

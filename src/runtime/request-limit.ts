@@ -34,7 +34,6 @@ export async function within<T>(
   }
 }
 
-/** A request that was sent and not answered yet. */
 interface PendingRequest {
   readonly sentMs: number
   readonly controller: AbortController
@@ -132,7 +131,11 @@ export class Semaphore {
     signal.throwIfAborted()
     if (this.#free > 0) this.#free--
     else await this.#turn(signal)
-    return () => this.#release()
+    return () => {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#free++
+      else next()
+    }
   }
 
   #turn(signal: AbortSignal): Promise<void> {
@@ -149,11 +152,5 @@ export class Semaphore {
       signal.addEventListener('abort', giveUp, { once: true })
       this.#waiting.push(enter)
     })
-  }
-
-  #release(): void {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#free++
-    else next()
   }
 }

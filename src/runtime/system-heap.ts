@@ -28,11 +28,8 @@ export function limitHeap(): void {
   setFlagsFromString('--heap-growing-percent=40')
 }
 
-/** Bytes in use, as `process.memoryUsage` counts them. */
-export interface MemoryReading {
-  readonly rss: number
-  readonly heapUsed: number
-}
+/** Bytes in use. */
+export type MemoryReading = Pick<NodeJS.MemoryUsage, 'rss' | 'heapUsed'>
 
 const MIB = 1024 * 1024
 /** The time between two readings, in milliseconds. */

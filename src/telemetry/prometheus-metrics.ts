@@ -1,8 +1,6 @@
 import { Counter, Gauge, Histogram, Registry } from 'prom-client'
 import type { MetricOptions, Metrics } from './metrics.ts'
 
-type Kind = 'counter' | 'gauge' | 'histogram'
-
 interface Registration {
   readonly name: string
   readonly help: string
@@ -18,7 +16,7 @@ export function prometheusMetrics(): Metrics {
 
   /** `make` is called for a new name only; the shape check guarantees that one name is one metric. */
   const once = <Metric>(
-    kind: Kind,
+    kind: 'counter' | 'gauge' | 'histogram',
     { name, help, labels = [] }: MetricOptions<string>,
     make: (options: Registration) => Metric,
   ): Metric => {

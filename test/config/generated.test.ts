@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFile } from 'node:fs/promises'
 import { test } from 'node:test'
+import { configurationReference, configurationSchema } from '../../scripts/configuration-reference.ts'
 import { allOptions } from '../../src/config/configuration.ts'
-import { configurationReference, configurationSchema } from '../../src/config/reference.ts'
 import { resolveConfiguration } from '../../src/config/resolve.ts'
 import { parseYaml } from '../../src/documents/yaml.ts'
 

@@ -1,7 +1,7 @@
-import { allOptions, optionGroups } from '../config/configuration.ts'
-import { optionTable } from '../config/reference.ts'
-import { flagOf, type OptionGroup } from '../documents/option.ts'
-import type { CommandDeclaration } from './command-declaration.ts'
+import type { CommandDeclaration } from '../src/commands/command-declaration.ts'
+import { allOptions, optionGroups } from '../src/config/configuration.ts'
+import { flagOf, type OptionGroup } from '../src/documents/option.ts'
+import { optionTable } from './configuration-reference.ts'
 
 /** The groups and options that docs/configuration.md describes. */
 const settingGroups = new Set<OptionGroup>(Object.values(optionGroups))

@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
-import { defaultTextOf, flagOf, inputKindOf, type Option, type OptionGroup } from '../documents/option.ts'
-import { allOptions, apiVersion, configFileOption, kind, optionGroups } from './configuration.ts'
+import { allOptions, apiVersion, configFileOption, kind, optionGroups } from '../src/config/configuration.ts'
+import { defaultTextOf, flagOf, inputKindOf, type Option, type OptionGroup } from '../src/documents/option.ts'
 
 export function configurationReference(): string {
   const groups: readonly OptionGroup[] = Object.values(optionGroups)

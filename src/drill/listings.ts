@@ -2,8 +2,6 @@ import type { EtcdKv, KeyChange, WatchOptions } from '../etcd/kv.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { ifFound, ifNew } from '../kube/errors.ts'
 import {
-  type EndpointSlice,
-  type Endpoints,
   endpointSlices,
   endpoints,
   type KubeObject,
@@ -15,12 +13,8 @@ import {
   type Service,
   services,
 } from '../kube/resources.ts'
-import {
-  endpointPorts,
-  KUBERNETES_SERVICE,
-  SERVICE_NAME_LABEL,
-  SKIP_MIRROR_LABEL,
-} from '../kubernetes-service/identity.ts'
+import { newEndpoints, sliceOf } from '../kubernetes-service/endpoints-plan.ts'
+import { endpointPorts, KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import { EtcdLeaseKeys } from '../kubernetes-service/leases/etcd/snapshot.ts'
 import { HOLDER_ANNOTATION, LABEL_SELECTOR, LEASE_NAMESPACE } from '../kubernetes-service/leases/kubernetes.ts'
 import { decodeHolder } from '../kubernetes-service/leases/master-leases.ts'
@@ -29,6 +23,7 @@ import type { Listing, ObservedObjects, ObservedService } from '../verify/observ
 
 /** The timeout of watches, in seconds: longer than any drill, so that no server ends the watches of observers. */
 const WATCH_SECONDS = 172_800
+const SECURE_PORT = 6443
 
 /**
  * Reports the addresses of every version of the Endpoints or of the slice `kubernetes`, or undefined when the object is
@@ -201,49 +196,25 @@ export async function followKubernetesLeases(api: KubeApi, report: ReportLeases,
   }
 }
 
-/** Follows leases in memory, until the returned function is called. */
-export function followMemoryLeases(registry: MemoryLeaseRegistry, report: ReportLeases): () => void {
+/** Follows leases in memory, until the signal is aborted. */
+export function followMemoryLeases(registry: MemoryLeaseRegistry, report: ReportLeases, signal: AbortSignal): void {
   const addresses = new LeaseAddresses(report)
-  const reportAll = (): void =>
-    addresses.report(
-      registry
-        .list()
-        .map(({ address }) => address)
-        .sort(),
-    )
-  return registry.subscribe(reportAll)
+  const listed = (): readonly string[] => registry.list().map(({ address }) => address)
+  const end = registry.subscribe(() => addresses.report([...listed()].sort()))
+  signal.addEventListener('abort', end, { once: true })
 }
 
 /**
  * Writes these addresses to `default/kubernetes` once, and replaces existing objects. With the reconciler `none` an
  * administrator must do the same, because nothing else maintains the list.
  */
-export async function writeStaticList(
-  api: KubeApi,
-  addresses: readonly string[],
-  { securePort, signal }: { readonly securePort: number; readonly signal?: AbortSignal | undefined },
-): Promise<void> {
-  const metadata = { ...KUBERNETES_SERVICE }
-  const ports = endpointPorts(securePort)
-  const list: Endpoints = {
-    apiVersion: 'v1',
-    kind: 'Endpoints',
-    metadata: { ...metadata, labels: { [SKIP_MIRROR_LABEL]: 'true' } },
-    subsets: [{ addresses: addresses.map((ip) => ({ ip })), ports }],
-  }
-  const slice: EndpointSlice = {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { ...metadata, labels: { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name } },
-    addressType: addresses.some((address) => address.includes(':')) ? 'IPv6' : 'IPv4',
-    endpoints: addresses.map((address) => ({ addresses: [address], conditions: { ready: true } })),
-    ports,
-  }
+export async function writeStaticList(api: KubeApi, addresses: readonly string[], signal?: AbortSignal): Promise<void> {
+  const list = newEndpoints(addresses, endpointPorts(SECURE_PORT))
   const namespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: KUBERNETES_SERVICE.namespace } }
   await ifNew(api.create(namespaces, namespace, { signal }))
   for (const kind of [endpoints, endpointSlices] as const) {
     await ifFound(api.delete(kind, KUBERNETES_SERVICE, { signal }))
   }
   await api.create(endpoints, list, { signal })
-  await api.create(endpointSlices, slice, { signal })
+  await api.create(endpointSlices, sliceOf(list), { signal })
 }

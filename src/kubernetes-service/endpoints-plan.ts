@@ -96,7 +96,7 @@ function sameAddresses(subset: EndpointSubset, addresses: readonly string[]): bo
   return isDeepStrictEqual(found.sort(), addresses.toSorted())
 }
 
-function newEndpoints(addresses: readonly string[], ports: readonly EndpointPort[]): Endpoints {
+export function newEndpoints(addresses: readonly string[], ports: readonly EndpointPort[]): Endpoints {
   return {
     apiVersion: 'v1',
     kind: 'Endpoints',

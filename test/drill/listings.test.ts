@@ -61,7 +61,7 @@ test('writeStaticList creates an EndpointSlice of the address family of its addr
     [['2001:db8::1'], 'IPv6'],
   ] as const) {
     const { api } = await Embedded.started()
-    await writeStaticList(api, addresses, { securePort: 6443 })
+    await writeStaticList(api, addresses)
     const slice = await api.get(endpointSlices, { namespace: 'default', name: 'kubernetes' })
     assert.equal(slice.addressType, addressType)
     assert.deepEqual(

@@ -188,7 +188,7 @@ class LiveTarget implements DrillTarget {
     const { reconciler, masters } = this.#scenario.fleet
     if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)
       return
-    await writeStaticList(this.#around.cluster.api, firstAddresses(masters), { securePort: 6443, signal })
+    await writeStaticList(this.#around.cluster.api, firstAddresses(masters), signal)
   }
 
   /** Waits for the first kube-apiserver: several of them that initialize an empty store at once may fail for good. */

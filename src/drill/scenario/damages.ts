@@ -1,9 +1,7 @@
 import type { KubeApi } from '../../kube/api.ts'
 import { KubeError } from '../../kube/errors.ts'
 import { endpointSlices, endpoints, services } from '../../kube/resources.ts'
-import type { EndpointSubset } from '../../kubernetes-service/identity.ts'
-
-const ref = { namespace: 'default', name: 'kubernetes' }
+import { type EndpointSubset, KUBERNETES_SERVICE as ref } from '../../kubernetes-service/identity.ts'
 
 type Damage = (api: KubeApi) => Promise<unknown>
 
@@ -11,7 +9,7 @@ type Damage = (api: KubeApi) => Promise<unknown>
  * The damages that another writer does to `default/kubernetes`, by name. Each function rejects with a KubeError if the
  * server fails or refuses, and with `NotFound` if there is nothing to damage.
  */
-export const damages = named({
+export const damages = {
   'endpoints-deleted': (api) => api.delete(endpoints, ref),
   'endpoints-emptied': (api) => api.patch(endpoints, ref, { type: 'merge', body: { subsets: null } }),
   'endpoints-unlabelled': (api) => api.patch(endpoints, ref, { type: 'merge', body: { metadata: { labels: null } } }),
@@ -26,13 +24,9 @@ export const damages = named({
   'service-deleted': (api) => api.delete(services, ref),
   'service-with-a-foreign-port': (api) =>
     api.patch(services, ref, { type: 'merge', body: { spec: { ports: [{ name: 'x', port: 1, protocol: 'TCP' }] } } }),
-})
+} satisfies Readonly<Record<string, Damage>>
 
 export type DamageName = keyof typeof damages
-
-function named<Name extends string>(all: Readonly<Record<Name, Damage>>): Readonly<Record<Name, Damage>> {
-  return all
-}
 
 async function patchSubset(api: KubeApi, change: EndpointSubset): Promise<unknown> {
   const { subsets } = await api.get(endpoints, ref)

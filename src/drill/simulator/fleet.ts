@@ -7,9 +7,10 @@ import type { ApiRequest, Transport } from '../../kube/transport.ts'
 import { MemoryLeaseRegistry } from '../../kubernetes-service/leases/memory.ts'
 import { type Random, randomInteger, seededRandom } from '../../runtime/random.ts'
 import { VirtualClock } from '../../runtime/virtual-clock.ts'
-import type { Listing, ObservedObjects } from '../../verify/observation.ts'
+import type { Listing } from '../../verify/observation.ts'
 import { Datastore } from '../datastore.ts'
 import {
+  type Found,
   followEtcdLeases,
   followKubernetesLeases,
   followListings,
@@ -60,7 +61,6 @@ export class Fleet {
   readonly requests: { readonly atMs: number; readonly by: string; readonly request: ApiRequest }[] = []
   readonly #options: FleetOptions
   readonly #watching = new AbortController()
-  readonly #ends: (() => void)[] = []
   #damagedAtMs = -1
   #observer: Omit<TargetObserver, 'connected'> | undefined
 
@@ -119,14 +119,14 @@ export class Fleet {
     const report = (addresses: readonly string[]): void => observer.leases(addresses)
     const { signal } = this.#watching
     const { leases } = this.surroundings
-    const find = (found: Pick<ObservedObjects, 'service' | 'namespaces'>): void => {
+    const find = (found: Found): void => {
       const atMs = this.time.nowMs
       observer.objects({ ...found, atMs, byDamage: this.#damagedAtMs === atMs })
     }
     void followObjects(this.api, find, signal)
     if (this.etcd !== undefined) void followEtcdLeases(this.etcd.store.client(), '/registry', report, signal)
     else if (leases === undefined) void followKubernetesLeases(this.api, report, signal)
-    else this.#ends.push(followMemoryLeases(leases, report))
+    else followMemoryLeases(leases, report, signal)
   }
 
   advance(ms: number): Promise<void> {
@@ -148,7 +148,6 @@ export class Fleet {
   abandon(): void {
     for (const master of this.masters) master.kill()
     this.#watching.abort()
-    for (const end of this.#ends.splice(0)) end()
   }
 
   /** Terminates every process, lets simulated time pass for their withdrawal, and ends every watch. */

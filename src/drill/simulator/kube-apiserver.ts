@@ -11,6 +11,13 @@ import {
   services,
 } from '../../kube/resources.ts'
 import { restKubeApi } from '../../kube/rest-api.ts'
+import { sliceOf } from '../../kubernetes-service/endpoints-plan.ts'
+import {
+  endpointPorts,
+  KUBERNETES_SERVICE as REF,
+  SKIP_MIRROR_LABEL,
+  samePorts,
+} from '../../kubernetes-service/identity.ts'
 import { planService } from '../../kubernetes-service/service-plan.ts'
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
 import { parseCidr, serviceIpOf } from '../../net/cidr.ts'
@@ -120,11 +127,9 @@ export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> i
   }
 }
 
-const REF = { namespace: 'default', name: 'kubernetes' }
 const LEASES = '/registry/masterleases/'
-const SKIP_MIRROR = 'endpointslice.kubernetes.io/skip-mirror'
 const SECURE_PORT = 6443
-const PORTS = [{ name: 'https', port: SECURE_PORT, protocol: 'TCP' }]
+const PORTS = endpointPorts(SECURE_PORT)
 const { leaseTtlMs: TTL_MS, reconcileIntervalMs: INTERVAL_MS } = upstreamSettings
 const NAMESPACES_INTERVAL_MS = 60_000
 /** The time from the start of a kube-apiserver until it is ready, in milliseconds. */
@@ -234,14 +239,14 @@ class KubeApiserverLife {
     const subset = formatCorrect ? found?.subsets?.[0] : undefined
     const listed = (subset?.addresses ?? []).map(({ ip }) => ip)
     const ipCorrect = formatCorrect && [...listed].sort().join() === [...ips].sort().join()
-    const portsCorrect = formatCorrect && (!reconcilePorts || samePorts(subset?.ports, PORTS))
-    const labelled = found?.metadata?.labels?.[SKIP_MIRROR] === 'true'
+    const portsCorrect = formatCorrect && (!reconcilePorts || samePorts(subset?.ports ?? [], PORTS))
+    const labelled = found?.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'
     if (found !== undefined && labelled && ipCorrect && portsCorrect) return this.#ensureSlice(found)
     const addresses = ipCorrect ? subset?.addresses : [...ips].sort().map((ip) => ({ ip }))
     const ports = portsCorrect ? subset?.ports : PORTS
     const next = {
       ...(found ?? { apiVersion: 'v1', kind: 'Endpoints' }),
-      metadata: { ...(found?.metadata ?? REF), labels: { ...found?.metadata?.labels, [SKIP_MIRROR]: 'true' } },
+      metadata: { ...(found?.metadata ?? REF), labels: { ...found?.metadata?.labels, [SKIP_MIRROR_LABEL]: 'true' } },
       subsets: ips.length === 0 ? [] : [{ ...subset, addresses, ports }],
     } as Endpoints
     const stored = found === undefined ? await ifNew(api.create(endpoints, next)) : await api.update(endpoints, next)
@@ -258,34 +263,12 @@ class KubeApiserverLife {
   }
 }
 
-function sliceOf({ subsets }: Endpoints): EndpointSlice {
-  const { addresses = [], notReadyAddresses = [], ports = [] } = subsets?.[0] ?? {}
-  const endpoint =
-    (ready: boolean) =>
-    ({ ip }: { readonly ip: string }) => ({ addresses: [ip], conditions: { ready } })
-  return {
-    apiVersion: 'discovery.k8s.io/v1',
-    kind: 'EndpointSlice',
-    metadata: { ...REF, labels: { 'kubernetes.io/service-name': REF.name } },
-    addressType: 'IPv4',
-    endpoints: [...addresses.map(endpoint(true)), ...notReadyAddresses.map(endpoint(false))],
-    ports: ports.map(({ name, port, protocol }) => ({ name, port, protocol })),
-  } as EndpointSlice
-}
-
 function sameSlice(found: EndpointSlice, wanted: EndpointSlice): boolean {
   const listed = ({ endpoints: all }: EndpointSlice): string =>
     (all ?? []).map(({ addresses, conditions }) => `${addresses.join()} ${conditions?.ready}`).join()
   const labels = ({ metadata }: EndpointSlice): string => JSON.stringify(metadata?.labels ?? {})
-  return listed(found) === listed(wanted) && samePorts(found.ports, wanted.ports) && labels(found) === labels(wanted)
-}
-
-type Ports = readonly { readonly name?: string; readonly port?: number; readonly protocol?: string }[]
-
-function samePorts(found: Ports | undefined, wanted: Ports | undefined): boolean {
-  const described = (ports: Ports = []): string =>
-    ports.map(({ name, port, protocol }) => `${name} ${port} ${protocol}`).join()
-  return described(found) === described(wanted)
+  const areSamePorts = samePorts(found.ports ?? [], wanted.ports ?? [])
+  return listed(found) === listed(wanted) && areSamePorts && labels(found) === labels(wanted)
 }
 
 export const SERVICE_RANGE = parseCidr('10.96.0.0/12')

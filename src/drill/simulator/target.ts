@@ -1,6 +1,6 @@
 import type { MasterOptions } from '../../bootstrap/master-options.ts'
 import { ifFound } from '../../kube/errors.ts'
-import { type Address, parseAddress } from '../../net/address.ts'
+import { parseAddress } from '../../net/address.ts'
 import { parseCidr } from '../../net/cidr.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
@@ -78,7 +78,7 @@ export class SimulatedTarget implements DrillTarget {
     this.#fleet.observe(observer)
     const { reconciler, masters } = this.#plan
     if (reconciler !== 'none') return
-    await writeStaticList(this.#fleet.api, firstAddresses(masters), { securePort: 6443 })
+    await writeStaticList(this.#fleet.api, firstAddresses(masters))
   }
 
   async perform(primitive: Primitive): Promise<void> {
@@ -260,16 +260,13 @@ function cut(
 }
 
 function optionsOf({ reconciler, addresses, ...settings }: MasterSettings): Partial<MasterOptions> {
+  const advertiseAddresses = addresses?.map(parseAddress)
   return {
     ...settings,
     ...(reconciler !== undefined && { endpointReconcilerType: reconciler }),
-    ...(addresses !== undefined && addressOptions(addresses.map(parseAddress))),
+    ...(advertiseAddresses && {
+      advertiseAddresses,
+      serviceClusterIpRanges: advertiseAddresses.map(({ family }) => SERVICE_RANGES[family]),
+    }),
   }
-}
-
-/** The options for these addresses, with a Service range for the family of each address. */
-function addressOptions(
-  advertiseAddresses: readonly Address[],
-): Pick<MasterOptions, 'advertiseAddresses' | 'serviceClusterIpRanges'> {
-  return { advertiseAddresses, serviceClusterIpRanges: advertiseAddresses.map(({ family }) => SERVICE_RANGES[family]) }
 }

@@ -47,7 +47,7 @@ async function contentOf(api: KubeApi): Promise<unknown> {
 
 test('restore reverts changes, deletions and additions, and does not write an object that is in sync', async () => {
   const api = openApi()
-  await writeStaticList(api, ['203.0.113.1', '203.0.113.2'], { securePort: 6443 })
+  await writeStaticList(api, ['203.0.113.1', '203.0.113.2'])
   await api.create(services, service)
   const before = await contentOf(api)
   const found = await FoundState.read(api, signal)
@@ -72,7 +72,7 @@ test('restore reverts changes, deletions and additions, and does not write an ob
 test('restore deletes objects of all three kinds that did not exist before', async () => {
   const api = openApi()
   const found = await FoundState.read(api, signal)
-  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
+  await writeStaticList(api, ['203.0.113.1'])
   await api.create(services, service)
   await found.restore(api, signal)
   assert.deepEqual(await contentOf(api), [[], [], []])
@@ -80,7 +80,7 @@ test('restore deletes objects of all three kinds that did not exist before', asy
 
 test('the found state is a List with kind and apiVersion in each item, although the server omits them', async () => {
   const api = openApi()
-  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
+  await writeStaticList(api, ['203.0.113.1'])
   await api.create(services, service)
   const bare: Pick<KubeApi, 'list'> = {
     list: async (kind, options) => {
@@ -100,7 +100,7 @@ test('restore accepts NotFound for a delete, restores the rest, and rejects if a
   const api = openApi()
   await api.create(namespaces, { metadata: { name: 'default' } })
   await api.create(services, service)
-  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
+  await writeStaticList(api, ['203.0.113.1'])
   const found = await FoundState.read(api, signal)
   await api.delete(endpointSlices, KUBERNETES_SERVICE)
   const failing = (error: KubeError): KubeApi => ({

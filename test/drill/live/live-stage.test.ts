@@ -76,7 +76,7 @@ test('logs that cannot be stored are reported; the cluster is restored and the d
   const around = await stage.open(signal)
   writeFileSync(childOptions(around, 'master-1', 1).output, 'x')
   const { api } = around.cluster
-  await writeStaticList(api, ['203.0.113.1'], { securePort: 6443 })
+  await writeStaticList(api, ['203.0.113.1'])
   await stage.close([])
   const [lists, slices] = [await api.list(endpoints), await api.list(endpointSlices)]
   assert.deepEqual([lists.items, slices.items], [[], []], 'the cluster is as the drill found it')

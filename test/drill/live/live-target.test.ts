@@ -57,7 +57,7 @@ test('a master that is added in a datastore outage reaches no etcd, and its serv
 
 test('damage in a datastore outage changes nothing, as in the simulator', { timeout }, async (t) => {
   const { target, api } = await openTarget(t)
-  await writeStaticList(api, ['192.0.2.1'], { securePort: 6443 })
+  await writeStaticList(api, ['192.0.2.1'])
   await target.perform({ type: 'datastore', state: 'away' }, signal)
   await target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
   assert.ok(await ifFound(api.get(endpoints, KUBERNETES_SERVICE)))
@@ -72,7 +72,7 @@ test('damage that the server refuses is an error, and damage to a missing object
   const { target, api, faults } = await openTarget(t)
   await target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
   await target.perform({ type: 'damage', damage: 'endpoints-with-a-foreign-port' }, signal)
-  await writeStaticList(api, ['192.0.2.1'], { securePort: 6443 })
+  await writeStaticList(api, ['192.0.2.1'])
   faults.add({ fault: { type: 'status', status: 403 } })
   const damaged = target.perform({ type: 'damage', damage: 'endpoints-deleted' }, signal)
   await assert
@@ -92,7 +92,7 @@ test('a deletion of Endpoints that follows the damage service-deleted is attribu
     metadata: { ...KUBERNETES_SERVICE },
     spec: { ports: [{ port: 443 }] },
   })
-  await writeStaticList(api, ['192.0.2.1'], { securePort: 6443 })
+  await writeStaticList(api, ['192.0.2.1'])
   await eventually('the list', () => listed()?.addresses?.length === 1)
   await target.perform({ type: 'damage', damage: 'service-deleted' }, signal)
   await api.delete(endpoints, KUBERNETES_SERVICE)

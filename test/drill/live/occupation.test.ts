@@ -52,27 +52,27 @@ test('a drill is refused if leases are renewed or never end', async () => {
 test('a drill is refused if the API server itself maintains the list', async () => {
   const own = '[+]poststarthook/bootstrap-controller ok'
   const listing = clusterOf([], own)
-  await writeStaticList(listing.api, ['10.0.0.1'], { securePort: 6443 })
+  await writeStaticList(listing.api, ['10.0.0.1'])
   await assert.rejects(saidOf(listing), { code: 'DrillFailed', message: /10\.0\.0\.1.*reconciler-type=none/ })
   assert.deepEqual(await saidOf(clusterOf([], own)), [], 'it lists nobody: its reconciler is none')
 })
 
 test('a drill is refused if the list is that of another drill, even without leases', async () => {
   const drilled = clusterOf([])
-  await writeStaticList(drilled.api, ['10.0.0.1', '192.0.2.1'], { securePort: 6443 })
+  await writeStaticList(drilled.api, ['10.0.0.1', '192.0.2.1'])
   await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })
 
 test('a drill is refused if a killed drill left its EndpointSlice, even without Endpoints', async () => {
   const drilled = clusterOf([])
-  await writeStaticList(drilled.api, ['192.0.2.1'], { securePort: 6443 })
+  await writeStaticList(drilled.api, ['192.0.2.1'])
   await drilled.api.delete(endpoints, KUBERNETES_SERVICE)
   await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })
 
 test('a drill is refused if a killed drill left its second EndpointSlice, and the error names the slice', async () => {
   const drilled = clusterOf([])
-  await writeStaticList(drilled.api, ['10.0.0.1'], { securePort: 6443 })
+  await writeStaticList(drilled.api, ['10.0.0.1'])
   await drilled.api.create(endpointSlices, {
     metadata: {
       namespace: 'default',

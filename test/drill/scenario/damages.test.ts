@@ -13,7 +13,7 @@ test('the port of emptied Endpoints cannot be damaged', async () => {
   const options = { clock: systemClock, random: seededRandom(1, 'server') }
   const api = restKubeApi({ transport: inProcessTransport(createApiServer(options)), ...options })
   const portOf = async () => (await api.get(endpoints, KUBERNETES_SERVICE)).subsets?.[0]?.ports?.[0]?.port
-  await writeStaticList(api, ['192.0.2.1'], { securePort: 6443 })
+  await writeStaticList(api, ['192.0.2.1'])
   await damages['endpoints-with-a-foreign-port'](api)
   assert.equal(await portOf(), 1)
   await damages['endpoints-emptied'](api)

@@ -228,10 +228,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/live/server-front.test.ts'],
   },
   'drill-listings-branch': {
-    broken: "slice: always takes the second of addresses.some((address) => address.includes(':')) ? 'IPv6' .",
-    file: 'drill/listings.ts',
-    text: "addressType: addresses.some((address) => address.includes(':')) ? 'IPv6' : 'IPv4',",
-    instead: "addressType: 'IPv4',",
+    broken: 'sliceOf: always takes the second of listed.every(({ address }) => familyOf(address.ip) === 6) ? 6 .',
+    file: 'kubernetes-service/endpoints-plan.ts',
+    text: 'const family = listed.length > 0 && listed.every(({ address }) => familyOf(address.ip) === 6) ? 6 : 4',
+    instead: 'const family = 4 as 4 | 6',
     tests: ['drill/listings.test.ts'],
   },
   'drill-random-random-scenario-statement': {

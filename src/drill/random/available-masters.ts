@@ -76,13 +76,13 @@ export class Draw {
     return from + randomInteger(this.#random, to - from + 1)
   }
 
-  /** A whole number from minus `limit` to `limit`. */
-  around(limit: number): number {
-    return randomInteger(this.#random, 2 * limit + 1) - limit
-  }
-
   pick<T>(from: readonly T[]): T {
     return from[randomInteger(this.#random, from.length)] as T
+  }
+
+  /** At least one of the items, in their order. */
+  any<T>(from: readonly T[]): readonly T[] {
+    return this.some(from, this.integer(1, from.length))
   }
 
   /** `count` of the items, in their order; all if there are fewer. */

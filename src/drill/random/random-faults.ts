@@ -1,5 +1,5 @@
 import { stepEndMs } from '../scenario/duration.ts'
-import { type Action, type DamageName, damages, type FleetPlan, type Step } from '../scenario/scenario.ts'
+import { type Action, type DamageName, damages, type FleetPlan, type Part, type Step } from '../scenario/scenario.ts'
 import type { AvailableMasters, Draw } from './available-masters.ts'
 
 export interface FaultContext {
@@ -35,7 +35,7 @@ function lasting({ draw, untilMs }: FaultContext, atMs: number, longestMs: numbe
 }
 
 /** A fault of one master's processes. The next fault of these processes begins at least 0.5 s after its end. */
-function ofProcess(longestMs: number, make: (context: FaultContext, master: string, forMs: number) => Action): Fault {
+function ofProcess(action: 'kill' | 'terminate' | 'freeze', longestMs: number, parts: readonly Part[]): Fault {
   return (context, atMs) => {
     const { draw, available } = context
     const free = available.free(atMs)
@@ -43,7 +43,7 @@ function ofProcess(longestMs: number, make: (context: FaultContext, master: stri
     if (free.length === 0 || forMs === undefined) return undefined
     const master = draw.pick(free)
     available.occupy([master], atMs + forMs + 500)
-    return [{ atMs, ...make(context, master, forMs) }]
+    return [{ atMs, action, masters: [master], part: draw.pick(parts), forMs }]
   }
 }
 
@@ -70,20 +70,9 @@ function ofAll(longestMs: number, make: (context: FaultContext, forMs: number, a
 
 const usesEtcd = ({ fleet: { leaseStore } }: FaultContext): boolean => leaseStore === 'etcd' || leaseStore === 'kine'
 
-const kill = ofProcess(40_000, ({ draw }, master, forMs) => {
-  const part = draw.pick(['sidecar', 'sidecar', 'sidecar', 'server', 'both', 'both'] as const)
-  return { action: 'kill', masters: [master], part, forMs }
-})
-
-const terminate = ofProcess(40_000, ({ draw }, master, forMs) => {
-  const part = draw.pick(['sidecar', 'sidecar', 'sidecar', 'server', 'both'] as const)
-  return { action: 'terminate', masters: [master], part, forMs }
-})
-
-const freeze = ofProcess(45_000, ({ draw }, master, forMs) => {
-  const part = draw.pick(['sidecar', 'sidecar', 'sidecar', 'server', 'both'] as const)
-  return { action: 'freeze', masters: [master], part, forMs }
-})
+const kill = ofProcess('kill', 40_000, ['sidecar', 'sidecar', 'sidecar', 'server', 'both', 'both'])
+const terminate = ofProcess('terminate', 40_000, ['sidecar', 'sidecar', 'sidecar', 'server', 'both'])
+const freeze = ofProcess('freeze', 45_000, ['sidecar', 'sidecar', 'sidecar', 'server', 'both'])
 
 /** Kills a sidecar and starts it again within a second, sometimes while the etcd check of its server fails. */
 const crash: Fault = ({ draw, available, untilMs }, atMs) => {
@@ -125,7 +114,7 @@ const roll =
     const { draw, available, untilMs, fleet } = context
     const free = available.free(atMs, OURS)
     const pauseMs = draw.ms(0, 3_000)
-    const masters = draw.some(free, draw.integer(1, free.length))
+    const masters = draw.any(free)
     const step: Step = { atMs, ...make(context, masters, pauseMs) }
     const endMs = stepEndMs(step, fleet)
     if (masters.length === 0 || endMs > untilMs) return undefined
@@ -170,7 +159,7 @@ const scale: Fault = ({ draw, fleet, available, untilMs }, atMs) => {
 }
 
 const clockSkew: Fault = ({ draw, available }, atMs) => {
-  const byMs = draw.chance(0.5) ? 0 : draw.around(3_600_000)
+  const byMs = draw.chance(0.5) ? 0 : draw.integer(-3_600_000, 3_600_000)
   return [{ atMs, action: 'clock-skew', masters: [draw.pick(available.names(atMs))], byMs }]
 }
 
@@ -271,11 +260,7 @@ const ownEtcdDead: Fault = (context, atMs) => {
 }
 
 const resetConnections: Fault = ({ draw, available }, atMs) => [
-  {
-    atMs,
-    action: 'reset-connections',
-    masters: draw.some(available.names(atMs), draw.integer(1, available.names(atMs).length)),
-  },
+  { atMs, action: 'reset-connections', masters: draw.any(available.names(atMs)) },
 ]
 
 const datastoreOutage = ofAll(45_000, (context, forMs) => {
@@ -284,9 +269,7 @@ const datastoreOutage = ofAll(45_000, (context, forMs) => {
 })
 
 const apiserverOutage = ofAll(40_000, ({ draw, available }, forMs, atMs) => {
-  const masters = draw.chance(0.6)
-    ? 'all'
-    : draw.some(available.names(atMs), draw.integer(1, available.names(atMs).length))
+  const masters = draw.chance(0.6) ? 'all' : draw.any(available.names(atMs))
   return { action: 'apiserver-outage', masters, forMs }
 })
 

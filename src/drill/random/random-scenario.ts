@@ -74,11 +74,12 @@ function randomFleet(random: Random): FleetPlan {
   const shared = draw.chance(0.3)
   const skewMs = draw.chance(0.5) ? 10_000 : 3 * HOUR_MS
   const driftPpm = draw.chance(0.5) ? 0 : 200
+  const around = (limit: number): number => draw.integer(-limit, limit)
   const ours = Array.from({ length: count - peers }, (_, index): MasterPlan => {
     const name = `master-${index + 1}`
     const addresses = [`192.0.2.${shared && index === 1 ? 1 : index + 1}`]
     const kind = 'apiserver-bootstrap'
-    return { name, addresses, kind, skewMs: draw.around(skewMs), driftPpm: draw.around(driftPpm), settings: {} }
+    return { name, addresses, kind, skewMs: around(skewMs), driftPpm: around(driftPpm), settings: {} }
   })
   const theirs = Array.from({ length: peers }, (_, index): MasterPlan => {
     const addresses = [`198.51.100.${index + 1}`]

@@ -70,16 +70,8 @@ const addresses = z.pipe(
   z.transform((list) => list.map(({ text }) => text)),
 )
 
-export function mapping<Inner extends Keys>(
-  keys: Inner,
-  description: string,
-): {
-  readonly schema: z.ZodMiniUnknown
-  readonly metavar: 'MAPPING'
-  readonly description: string
-  readonly keys: Inner
-} {
-  return { schema: z.unknown(), metavar: 'MAPPING', description, keys }
+export function mapping<Inner extends Keys>(keys: Inner, description: string) {
+  return { schema: z.unknown(), metavar: 'MAPPING', description, keys } as const
 }
 
 /** A positive or negative duration of at most one day. */

@@ -122,8 +122,8 @@ export function share(part: number): string {
 }
 
 /** `1 run`, `2 runs`. */
-export function counted(number: number, one: string, many = `${one}s`): string {
-  return `${count(number)} ${number === 1 ? one : many}`
+export function counted(number: number, one: string): string {
+  return `${count(number)} ${one}${number === 1 ? '' : 's'}`
 }
 
 /** `a`, `a and b`, `a, b and c`. */

@@ -174,10 +174,9 @@ export class StandingFaults {
     this.#faults.set(key, faults)
   }
 
-  /** Whether a fault has stopped this part of the master. Faults of `owner` do not count. */
-  isDown(master: string, part: 'sidecar' | 'server', owner?: Owner): boolean {
-    const faults = this.#faults.get(`down ${master} ${part}`) ?? []
-    return faults.some((fault) => fault.owner !== owner)
+  /** Whether a fault has stopped this part of the master. */
+  isDown(master: string, part: ProcessPart): boolean {
+    return this.#faults.has(`down ${master} ${part}`)
   }
 
   /**

@@ -3,7 +3,7 @@ import type { Listing, ObservedObjects, ObservedRequest } from '../verify/observ
 import { type DrillEvent, isSameStatus, type MemberStatus, statusOf } from './event.ts'
 import type { DrillTarget, TargetObserver } from './target.ts'
 
-export type UntimedEvent = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
+type UntimedEvent = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
 
 /** Records the history of one run, and checks the invariants at each change of an observed object. */
 export class DrillRecorder implements TargetObserver {
@@ -15,10 +15,7 @@ export class DrillRecorder implements TargetObserver {
   readonly #checkHandlers = new Set<() => void>()
   /** The events before {@link begin}, with the times of the target's clock; undefined afterwards. */
   #early: { readonly atMs: number; readonly happening: UntimedEvent }[] | undefined = []
-  readonly #listed: Record<Listing['object'], readonly string[] | undefined> = {
-    endpoints: undefined,
-    slice: undefined,
-  }
+  #slice: readonly string[] | undefined
   #beginMs = 0
   #violations = 0
   #listings: Listing[] = []
@@ -37,7 +34,7 @@ export class DrillRecorder implements TargetObserver {
 
   listed(listing: Listing): void {
     const { object, addresses, by, byDamage } = listing
-    this.#listed[object] = addresses
+    if (object === 'slice') this.#slice = addresses
     this.#listings.push(listing)
     this.#record({ type: 'listed', object, addresses, by, damage: byDamage }, listing.atMs)
     this.check()
@@ -65,7 +62,7 @@ export class DrillRecorder implements TargetObserver {
 
   /** The addresses in the EndpointSlice; undefined while there is none. */
   get sliceNow(): readonly string[] | undefined {
-    return this.#listed.slice
+    return this.#slice
   }
 
   step(action: string, masters: readonly string[], text: string): void {
@@ -105,15 +102,11 @@ export class DrillRecorder implements TargetObserver {
     this.#checker.note(truth)
     if (this.#early === undefined) this.#checker.check(truth, observations)
     else this.#checker.learn(truth, observations)
-    this.#recordViolations()
-    for (const handler of this.#checkHandlers) handler()
-  }
-
-  #recordViolations(): void {
     for (const { atMs, invariant, detail } of this.#checker.violations.slice(this.#violations)) {
       this.#violations++
       this.#record({ type: 'violation', invariant, detail }, atMs)
     }
+    for (const handler of this.#checkHandlers) handler()
   }
 
   /** Milliseconds since time 0, rounded to whole microseconds. `+ 0` turns negative zero into 0. */

@@ -15,7 +15,7 @@ export interface FirstViolation {
 const limit = Number(process.argv[2] ?? 1)
 let found: FirstViolation = { seed: undefined, invariant: undefined, detail: undefined }
 for (let seed = 1; seed <= limit && found.seed === undefined; seed++) {
-  const { violations } = await runSchedule(randomScenario(seed), seed, new AbortController().signal)
+  const { violations } = await runSchedule(randomScenario(seed), seed)
   const [first] = violations
   if (first !== undefined) found = { seed, invariant: first.invariant, detail: first.detail }
 }

@@ -95,11 +95,12 @@ test('a release starts the server before the sidecar', () => {
   assert.deepEqual(faults.release(owner), [{ ...start, part: 'server' }, start])
 })
 
-test('isDown reports whether a fault of another owner stops a part', () => {
+test('isDown reports whether a fault stops a part', () => {
   const faults = new StandingFaults()
   const owner = {}
   faults.add(kill, owner)
   assert.equal(faults.isDown(master, 'sidecar'), true)
-  assert.equal(faults.isDown(master, 'sidecar', owner), false)
   assert.equal(faults.isDown(master, 'server'), false)
+  faults.release(owner)
+  assert.equal(faults.isDown(master, 'sidecar'), false)
 })

@@ -13,7 +13,7 @@ export function shortSchedule(seed: number): Scenario {
 
 /** Runs the short schedule. By default the API server answers with copies, as a real server does. */
 export function runShortSchedule(seed: number, transport = byCopy): ReturnType<typeof runSchedule> {
-  return runSchedule(shortSchedule(seed), seed, new AbortController().signal, { transport })
+  return runSchedule(shortSchedule(seed), seed, { transport })
 }
 
 /** The violations, and the command that replays this short schedule: the whole one may give another result. */

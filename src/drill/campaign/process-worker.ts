@@ -17,8 +17,7 @@ if (import.meta.main) {
     const { user, system } = process.cpuUsage()
     return (user + system) / 1000
   }
-  const never = new AbortController().signal
   process.on('message', (task: CampaignTask) => {
-    void performTask(task, { cpuMs, send, signal: never }).then(() => send({ type: 'done' }))
+    void performTask(task, cpuMs, send).then(() => send({ type: 'done' }))
   })
 }

@@ -163,8 +163,7 @@ export function simulatedLink(
   const pass = async (request: ApiRequest, signal: AbortSignal, isStalled = server.frozen): Promise<void> => {
     if (isStalled) {
       const end = await server.untilResumed(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
-      if (end === 'reset') throw new KubeError('Unreachable', 'connection reset')
-      if (end === 'timeout') throw new KubeError('Timeout', 'no answer')
+      if (end !== 'resumed') throw lost(end)
       // A frozen process gets the answer when it thaws, because this wait uses its clock.
       await latency(clock, random, spikes, signal, server.slowMs)
     }
@@ -172,8 +171,7 @@ export function simulatedLink(
     if (server.cut || server.hanging) await blackHole(request, signal)
   }
   const blackHole = async (request: ApiRequest, signal: AbortSignal): Promise<never> => {
-    const end = await server.blackHole(clock, request.timeoutMs ?? TIMEOUT_MS, signal)
-    throw end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
+    throw lost(await server.blackHole(clock, request.timeoutMs ?? TIMEOUT_MS, signal))
   }
   /** The answer of a fault; undefined if the request reaches the server. */
   const applyFaults = async (request: ApiRequest, signal: AbortSignal): Promise<ApiResponse | undefined> => {
@@ -262,11 +260,15 @@ export function simulatedLink(
           forgetWatch()
           unlink()
         }
-        if (!signal.aborted && controller.signal.aborted) throw new KubeError('Unreachable', 'connection reset')
+        if (!signal.aborted && controller.signal.aborted) throw lost('reset')
       }
     },
     close: async () => {},
   }
+}
+
+function lost(end: 'reset' | 'timeout'): KubeError {
+  return end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
 }
 
 /** Detects renewals in a watch of Leases. They are delivered at once: there are many, and they cause no action. */
@@ -316,10 +318,10 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
         faults?.end?.type === 'hang' ||
         (server.store.state === 'hangs' && seconds < ETCD_CHECKS_S && request.path !== '/livez')
       for (let seconds = 0; hangs(seconds); seconds++) {
-        if (seconds * 1_000 >= timeoutMs) throw new KubeError('Timeout', 'no answer')
+        if (seconds * 1_000 >= timeoutMs) throw lost('timeout')
         await sleep(clock, 1_000, signal)
       }
-      if (delayMs >= timeoutMs) throw new KubeError('Timeout', 'no answer')
+      if (delayMs >= timeoutMs) throw lost('timeout')
       if (!server.serving) throw new KubeError('Unreachable', 'connection refused')
       if (faults?.end?.type === 'status') return refusedWith(faults.end.status, retryAfterSeconds(faults.end))
       const isStored = server.etcdCheck && !server.storeless

@@ -90,9 +90,8 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
     const clock = processClock(time, { skewMs: this.skewMs, driftPpm: this.#driftPpm })
     const random = seededRandom(seed, `${this.name} life ${this.lives.length + 1}`)
     const logger = memoryLogger()
-    const metrics = noMetrics
     const link = simulatedLink(transport(this.name), { server: this.server, clock, random, spikes })
-    const api = restKubeApi({ transport: link, clock, random, logger, metrics })
+    const api = restKubeApi({ transport: link, clock, random, logger, metrics: noMetrics })
     const server = simulatedReadiness(this.server, clock, random)
     const readiness: Readiness = {
       async probe(signal) {
@@ -114,21 +113,24 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
       clock,
       random,
       logger,
-      metrics,
+      metrics: noMetrics,
       onMistake(error) {
         life.failure ??= error
       },
       etcd: etcd && { kv: etcd, Leases: EtcdLeases, Ranges: EtcdRangeRegistry },
       leases: registry && processLeases(new MemoryLeases(registry, { ttlMs: options.leaseTtlMs }), clock),
     })
-    const stop = new AbortController()
-    const state = {
+    const life: Life = {
+      master,
+      options,
+      clock,
+      stop: new AbortController(),
+      logger,
       wasReady: false,
       answeredAtMs: Number.NEGATIVE_INFINITY,
       ended: false,
       failure: undefined,
     }
-    const life: Life = { master, options, clock, stop, logger, ...state }
     this.life = life
     this.lives.push(life)
     master.run(life.stop.signal).then(

@@ -10,11 +10,7 @@ test('a worker process returns the same result as a run in this process', async 
   t.after(() => pool.close())
   const news: CampaignReport[] = []
   await pool.workers[0]?.perform({ type: 'run', firstSeed: 3, count: 1 }, (one) => news.push(one))
-  const { digest, simulatorEvents, flaps, violations } = await runSchedule(
-    randomScenario(3),
-    3,
-    new AbortController().signal,
-  )
+  const { digest, simulatorEvents, flaps, violations } = await runSchedule(randomScenario(3), 3)
   const [first] = news
   assert.ok(news.length === 1 && first?.type === 'ran')
   const { cpuMs, fleet, ...result } = first.result

@@ -10,7 +10,6 @@ import { damages, type Step } from '../../../src/drill/scenario/scenario.ts'
 
 const seeds = Array.from({ length: 300 }, (_, index) => index + 1)
 const scenarios = seeds.map(randomScenario)
-const never = new AbortController().signal
 
 const lasting = [
   ...['kill', 'terminate', 'freeze', 'partition', 'slow', 'readyz-fails', 'requests-fail', 'own-etcd-dead'],
@@ -112,7 +111,7 @@ test('a random scenario is rendered to a file and parsed back unchanged', () => 
 test('a schedule of every third step runs without violations', async () => {
   const whole = randomScenario(3)
   const half = fittingScenario({ ...whole, steps: whole.steps.filter((_, index) => index % 3 === 0) })
-  const { violations } = await runSchedule(half, 3, never)
+  const { violations } = await runSchedule(half, 3)
   assert.deepEqual(violations, [])
 })
 

@@ -16,7 +16,7 @@ const scenarios = readdirSync(folder)
 
 function run(scenario: Scenario, fleet: Partial<FleetPlan>, seed: number): Promise<readonly Violation[]> {
   const varied = { ...scenario, fleet: { ...scenario.fleet, ...fleet } }
-  return runSchedule(varied, seed, new AbortController().signal).then(({ violations }) => violations)
+  return runSchedule(varied, seed).then(({ violations }) => violations)
 }
 
 /** kube-apiservers store their leases in etcd only. */

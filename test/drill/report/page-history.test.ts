@@ -64,13 +64,13 @@ test('an address that belongs to no master has a lane of its own', () => {
 
 test('events before time 0 are left out, and the history ends at its last event', () => {
   const write: DrillEvent = { atMs: -50, type: 'write', master: 'master-1', method: 'POST', path: '/' }
-  const { untilMs, writes, steps } = readHistory(
+  const { untilMs, occurrences, steps } = readHistory(
     [write, ...begin(1), { ...write, atMs: 900 }, step(2500, 'kill', [1])],
     2000,
   )
   assert.equal(untilMs, 2500)
   assert.equal(
-    writes.counts.reduce((sum, one) => sum + one.write, 0),
+    occurrences.counts.reduce((sum, one) => sum + one.write, 0),
     1,
   )
   assert.equal(steps.length, 1)

@@ -171,14 +171,10 @@ function columnsOf(first: string, variants: readonly VariantReport[]): readonly 
   return [{ name: first }, ...variants.map(({ name }) => ({ name, numbers: true }))]
 }
 
-const kinds = [
-  { key: 'timeToDetect', name: 'Time to detect' },
-  { key: 'timeToRemove', name: 'Time to remove' },
-  { key: 'timeToAddAgain', name: 'Time to add again' },
-] as const
-
 export function samples(variants: readonly VariantReport[]): Html {
-  return html`<div class="stack">${kinds.map(({ key, name }) => {
+  const keys = ['timeToDetect', 'timeToRemove', 'timeToAddAgain'] as const
+  return html`<div class="stack">${keys.map((key) => {
+    const { name } = sections[key]
     const distributions = variants.map(({ name: variant, figures }) => ({ variant, of: figures[key] }))
     return html`<figure class="card"><figcaption><h3>${name}</h3></figcaption>
 ${strip(name, distributions)}

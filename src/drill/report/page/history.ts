@@ -28,12 +28,14 @@ export interface RunHistory {
   readonly unownedAddresses: readonly { readonly address: string; readonly slice: readonly Span<'listed'>[] }[]
   readonly steps: readonly EventOf<'step'>[]
   readonly violations: readonly EventOf<'violation'>[]
-  readonly writes: Bins<'write'>
-  readonly errors: Bins<'refused' | 'black-holed' | 'nobody'>
-  /** Served connections, of which only the second of their begin is known. */
-  readonly served: Bins<'served'>
+  readonly occurrences: Bins<Occurrence>
   readonly seen: { readonly leases: boolean; readonly writes: boolean }
 }
+
+const occurrenceKinds = ['write', 'served', 'refused', 'black-holed', 'nobody'] as const
+
+/** A write, or a connection by its outcome. Of a served connection only the second of its begin is known. */
+export type Occurrence = (typeof occurrenceKinds)[number]
 
 type Tracks = { readonly [Name in keyof States]: Track<States[Name]> }
 
@@ -44,19 +46,17 @@ export function readHistory(events: readonly DrillEvent[], untilMs: number): Run
   for (const event of events) fleet.take(event)
   const of = <Type extends DrillEvent['type']>(type: Type) =>
     events.filter((event): event is EventOf<Type> => event.type === type)
-  const errors = of('connection').flatMap(({ atMs, outcome }) =>
-    outcome === 'served' ? [] : [{ atMs, kind: outcome }],
-  )
   const writes = of('write').map(({ atMs }) => ({ atMs, kind: 'write' as const }))
   const served = of('served').map(({ atMs, count }) => ({ atMs, kind: 'served' as const, times: count }))
+  const errors = of('connection')
+    .filter(({ outcome }) => outcome !== 'served')
+    .map(({ atMs, outcome }) => ({ atMs, kind: outcome }))
   return {
     untilMs: endMs,
     ...fleet.end(endMs),
     steps: of('step'),
     violations: of('violation'),
-    writes: binned(['write'], writes, endMs),
-    errors: binned(['refused', 'black-holed', 'nobody'], errors, endMs),
-    served: binned(['served'], served, endMs),
+    occurrences: binned(occurrenceKinds, [...writes, ...served, ...errors], endMs),
     seen: { leases: of('leases').length > 0, writes: writes.length > 0 },
   }
 }
@@ -156,7 +156,7 @@ function newTracks(): Tracks {
 }
 
 /** Counts of occurrences in equal parts of the time from 0 on. */
-export interface Bins<Kind extends string = string> {
+export interface Bins<Kind extends string> {
   readonly widthMs: number
   readonly counts: readonly Readonly<Record<Kind, number>>[]
 }
@@ -187,13 +187,10 @@ export function binned<Kind extends string>(
   return { widthMs, counts }
 }
 
-/** The highest rate in any bin, per second, of all kinds together. */
-export function mostPerSecond({ widthMs, counts }: Bins): number {
-  return (Math.max(0, ...counts.map(total)) / widthMs) * 1000
-}
-
-function total(counts: Readonly<Record<string, number>>): number {
-  return Object.values(counts).reduce((sum, one) => sum + one, 0)
+/** The highest rate in any bin, per second, of these kinds together. */
+export function mostPerSecond<Kind extends string>({ widthMs, counts }: Bins<Kind>, kinds: readonly Kind[]): number {
+  const totals = counts.map((bin) => kinds.reduce((sum, kind) => sum + bin[kind], 0))
+  return (Math.max(0, ...totals) / widthMs) * 1000
 }
 
 export interface Span<State extends string = string> {
@@ -235,16 +232,12 @@ export function lengthOf({ fromMs, toMs }: Span): number {
  * of states, and half of that number of faults, are in the tables.
  */
 export function facts(history: RunHistory, { name, most }: { readonly name: string; readonly most: number }): Html {
-  const { steps, seen, writes, errors, served } = history
+  const { steps, seen, occurrences } = history
+  const { widthMs } = occurrences
   const faults = steps.length > VISIBLE_STEPS ? stepList(history, Math.floor(most / 2)) : undefined
-  const counts = writes.counts
-    .map((one, index) => ({
-      fromMs: index * writes.widthMs,
-      written: one.write,
-      served: served.counts[index]?.served ?? 0,
-      errors: errors.counts[index],
-    }))
-    .filter((one) => one.written + total(one.errors ?? {}) > 0)
+  const counts = occurrences.counts
+    .map((bin, index) => ({ ...bin, fromMs: index * widthMs }))
+    .filter((bin) => bin.write + bin.refused + bin['black-holed'] + bin.nobody > 0)
   return html`<details><summary>Exact times of ${name}</summary>
 ${faults}
 ${lives(history, name, most)}
@@ -253,7 +246,7 @@ ${
     ? html`<p class="small">No ${seen.writes ? '' : 'write was seen one by one, and no '}client error was counted.</p>`
     : table({
         label: `Writes and client errors of ${name}`,
-        caption: html`Writes and client errors <span class="aside">in each ${seconds(writes.widthMs)}; parts with neither are left out</span>`,
+        caption: html`Writes and client errors <span class="aside">in each ${seconds(widthMs)}; parts with neither are left out</span>`,
         columns: [
           { name: 'from' },
           ...['writes', 'served', 'refused', 'black-holed', 'no address known'].map((text) => ({
@@ -263,10 +256,10 @@ ${
         ],
         groups: [
           {
-            rows: counts.map(({ fromMs, written, served: good, errors: met }) => [
+            rows: counts.map(({ fromMs, write, served, refused, 'black-holed': blackHoled, nobody }) => [
               seconds(fromMs),
-              seen.writes ? count(written) : '–',
-              ...[good, met?.refused, met?.['black-holed'], met?.nobody].map((number = 0) => count(number)),
+              seen.writes ? count(write) : '–',
+              ...[served, refused, blackHoled, nobody].map(count),
             ]),
           },
         ],

@@ -11,7 +11,6 @@ const colours = {
   link: ['#0a58a8', '#7db8f5'],
   held: ['#17703f', '#62c68f'],
   broken: ['#b1221b', '#ff8f86'],
-  caution: ['#7a5200', '#e3b153'],
   // Borders and grid lines.
   line: ['#d8dde2', '#323a42'],
   // In charts: a process; served; listed; leased; amiss; listed although dead.
@@ -24,13 +23,9 @@ const colours = {
   base: ['#b3bcc5', '#505b66'],
 } as const
 
-export type Palette = Readonly<Record<keyof typeof colours, string>>
+type Palette = Readonly<Record<keyof typeof colours, string>>
 
 export const palettes = { light: paletteOf(0), dark: paletteOf(1) }
-
-/** The colours of text, and those of shapes in charts. */
-export const textColours = ['text', 'aside', 'link', 'held', 'broken', 'caution'] as const
-export const chartColours = ['life', 'served', 'listed', 'lease', 'amiss', 'dead'] as const
 
 function paletteOf(scheme: 0 | 1): Palette {
   return Object.fromEntries(Object.entries(colours).map(([name, pair]) => [name, pair[scheme]])) as unknown as Palette
@@ -154,7 +149,7 @@ details>*+*{margin-top:.9rem}
 @container (max-width:38rem){
 .plot{--who:0rem}
 .row{grid-template-columns:var(--what) minmax(0,1fr)}
-.row>.who,.row>.wide{grid-column:1/-1}
+.row>.who{grid-column:1/-1}
 .row>:first-child:not(.who){grid-column:auto}
 .who{padding-bottom:.15rem}
 .who b{display:inline}

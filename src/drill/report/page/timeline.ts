@@ -1,11 +1,11 @@
 import type { DrillReport, RunReport, VariantReport } from '../report.ts'
 import { axis, axisUnit, ticks } from './figures.ts'
 import {
-  type Bins,
   facts,
   lengthOf,
   type MasterHistory,
   mostPerSecond,
+  type Occurrence,
   type RunHistory,
   readHistory,
   type Span,
@@ -152,8 +152,8 @@ ${history.unownedAddresses.map(({ address, slice }) =>
     named,
   }),
 )}
-${history.seen.writes ? rates('writes', history.writes, untilMs, { write: 'l' }) : undefined}
-${rates('client errors', history.errors, untilMs, { refused: 'r', 'black-holed': 'b', nobody: 'o' })}
+${history.seen.writes ? rates(['writes', 'per second'], history, untilMs, { write: 'l' }) : undefined}
+${rates(['client', 'errors/s'], history, untilMs, { refused: 'r', 'black-holed': 'b', nobody: 'o' })}
 <div class="row"><div class="what">${axisUnit(untilMs)}</div>${axis(untilMs)}</div>
 ${history.steps.length <= MOST_GUIDES ? guides(stepTimes, untilMs, 'fault') : undefined}
 </div></div>
@@ -261,15 +261,15 @@ function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): rea
 }
 
 /** Bars that show the counts of bins, with one fill for each kind. The label has the highest rate per second. */
-function rates<Kind extends string>(
-  name: string,
-  bins: Bins<Kind>,
+function rates(
+  names: readonly string[],
+  { occurrences: bins }: RunHistory,
   untilMs: number,
-  fill: Readonly<Record<Kind, string>>,
+  fill: Readonly<Partial<Record<Occurrence, string>>>,
 ): Html {
-  const most = mostPerSecond(bins)
+  const kinds = Object.keys(fill) as Occurrence[]
+  const most = mostPerSecond(bins, kinds)
   const highest = (most * bins.widthMs) / 1000
-  const kinds = Object.keys(fill) as Kind[]
   const bars = bins.counts.flatMap((counts, index) => {
     let below = 0
     return kinds.flatMap((kind) => {
@@ -282,8 +282,7 @@ function rates<Kind extends string>(
       ]
     })
   })
-  const [first = '', second = ''] = name.split(' ')
-  return html`<div class="row"><div class="what"><span>${first}</span><span>${second === '' ? 'per second' : `${second}/s`}</span><span>most ${rate(most)}</span></div><svg class="bars">${bars}</svg></div>
+  return html`<div class="row"><div class="what">${names.map((name) => html`<span>${name}</span>`)}<span>most ${rate(most)}</span></div><svg class="bars">${bars}</svg></div>
 `
 }
 

@@ -69,7 +69,7 @@ export class FoundState {
       const present = await objectsOf(api, kind, signal)
       for (const object of present) {
         const before = found.find((one) => nameOf(one) === nameOf(object))
-        if (before === undefined) await remove(api, kind, object, signal)
+        if (before === undefined) await ifFound(api.delete(kind, refOf(object), { signal }))
         else if (!isDeepStrictEqual(stripped(before), stripped(object))) await restore(api, kind, before, signal)
       }
       for (const before of found) {
@@ -87,16 +87,10 @@ async function objectsOf(api: KubeApi, kind: Kind, signal: AbortSignal): Promise
   return [...named.items, ...labelled.items.filter((slice) => nameOf(slice) !== name)]
 }
 
-async function remove(api: KubeApi, kind: Kind, object: KubeObject, signal: AbortSignal): Promise<void> {
-  const ref = { namespace: KUBERNETES_SERVICE.namespace, name: nameOf(object) }
-  await ifFound(api.delete(kind, ref, { signal }))
-}
-
 async function restore(api: KubeApi, kind: Kind, before: KubeObject, signal: AbortSignal): Promise<void> {
   for (let tries = 1; ; tries++) {
     try {
-      const ref = { namespace: KUBERNETES_SERVICE.namespace, name: nameOf(before) }
-      const present = await ifFound(api.get(kind, ref, { signal }))
+      const present = await ifFound(api.get(kind, refOf(before), { signal }))
       if (present === undefined) await api.create(kind, stripped(before), { signal })
       else {
         const { resourceVersion } = present.metadata ?? {}
@@ -116,6 +110,10 @@ function stripped(object: KubeObject): KubeObject {
   return { ...object, metadata: Object.fromEntries(metadata) } as KubeObject
 }
 
+function refOf(object: KubeObject): { readonly namespace: string; readonly name: string } {
+  return { ...KUBERNETES_SERVICE, name: nameOf(object) }
+}
+
 function nameOf(object: KubeObject): string {
   return object.metadata?.name ?? ''
 }
@@ -125,15 +123,18 @@ const POLL_MS = 500
 /** A lease may end this much later than announced, in milliseconds. */
 const LATE_MS = 2_500
 
+interface WaitOptions {
+  readonly clock: Clock
+  readonly log: (line: string) => void
+  readonly signal: AbortSignal
+}
+
 /**
  * Waits for the end of abandoned leases. Writes nothing. Rejects with a {@link DrillError} if a lease never ends, or if
  * another program manages `default/kubernetes`: masters or kube-apiservers that renew their leases, the API server
  * itself, or another drill, whose list this drill would restore at its end.
  */
-export async function whenUnoccupied(
-  cluster: Cluster,
-  options: { readonly clock: Clock; readonly log: (line: string) => void; readonly signal: AbortSignal },
-): Promise<void> {
+export async function whenUnoccupied(cluster: Cluster, options: WaitOptions): Promise<void> {
   await whenLeasesEnded(cluster, options)
   const own = await cluster.readyz()
   const found = await FoundState.read(cluster.api, options.signal)
@@ -152,10 +153,7 @@ export async function whenUnoccupied(
   }
 }
 
-async function whenLeasesEnded(
-  cluster: Cluster,
-  { clock, log, signal }: { readonly clock: Clock; readonly log: (line: string) => void; readonly signal: AbortSignal },
-): Promise<void> {
+async function whenLeasesEnded(cluster: Cluster, { clock, log, signal }: WaitOptions): Promise<void> {
   const first = await cluster.leases.inspect(signal)
   if (first.length === 0) return
   const untilMs = clock.monotonicMs() + Math.max(...first.map(leftMs)) + LATE_MS

@@ -67,7 +67,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
       life.awake = true
       if (ready) life.wasReady = true
     }
-    const front = await ServerFront.open(around.cluster, datastore, { onAnswer, onRequest })
+    const front = await ServerFront.open(around.cluster, datastore, onAnswer, onRequest)
     const store = around.etcdPaths.length === 0 ? undefined : await EtcdProxies.open(around.etcdPaths, around.directory)
     const settings = settingsOf(fleet, plan.addresses, plan.settings)
     return new LiveMaster(around, plan, { settings, front, store, lives })

@@ -10,7 +10,7 @@ import { damages, firstAddresses, type MasterPlan, type Scenario } from '../scen
 import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
 import { type LiveOptions, liveFaults, openCluster } from './cluster.ts'
 import { type DamagedObject, followCluster } from './followers.ts'
-import { LiveClients } from './live-clients.ts'
+import { type ClientTarget, LiveClients } from './live-clients.ts'
 import { LiveKubeApiserver } from './live-kube-apiserver.ts'
 import { LiveMaster } from './live-master.ts'
 import type { LiveMember, LiveSurroundings } from './live-member.ts'
@@ -109,7 +109,11 @@ class LiveTarget implements DrillTarget {
       observer.listed(listing)
     }
     const end = this.#end.signal
-    await this.#listByHand(signal)
+    const { reconciler, masters } = this.#scenario.fleet
+    // Otherwise a reconciler or a kube-apiserver maintains the list.
+    if (reconciler === 'none' && masters.every(({ kind }) => kind !== 'kube-apiserver')) {
+      await writeStaticList(cluster.api, firstAddresses(masters), signal)
+    }
     this.#background.push(
       followCluster({
         cluster,
@@ -174,21 +178,17 @@ class LiveTarget implements DrillTarget {
     }
   }
 
-  #open(plan: MasterPlan): Promise<LiveMember> {
+  get #opened(): LiveSurroundings {
     if (this.#around === undefined) throw new TypeError('the target is not open')
-    return plan.kind === 'kube-apiserver'
-      ? LiveKubeApiserver.open(this.#around, plan)
-      : LiveMaster.open(this.#around, this.#scenario.fleet, plan, this.#datastore, (request) =>
-          this.#observer?.requested({ atMs: this.clock.monotonicMs(), by: plan.name, request }),
-        )
+    return this.#around
   }
 
-  /** Writes the list if neither a reconciler nor a kube-apiserver maintains it. */
-  async #listByHand(signal: AbortSignal): Promise<void> {
-    const { reconciler, masters } = this.#scenario.fleet
-    if (reconciler !== 'none' || masters.some(({ kind }) => kind === 'kube-apiserver') || this.#around === undefined)
-      return
-    await writeStaticList(this.#around.cluster.api, firstAddresses(masters), signal)
+  #open(plan: MasterPlan): Promise<LiveMember> {
+    return plan.kind === 'kube-apiserver'
+      ? LiveKubeApiserver.open(this.#opened, plan)
+      : LiveMaster.open(this.#opened, this.#scenario.fleet, plan, this.#datastore, (request) =>
+          this.#observer?.requested({ atMs: this.clock.monotonicMs(), by: plan.name, request }),
+        )
   }
 
   /** Waits for the first kube-apiserver: several of them that initialize an empty store at once may fail for good. */
@@ -203,7 +203,7 @@ class LiveTarget implements DrillTarget {
 
   async #setDatastore(state: 'up' | 'away' | 'full'): Promise<void> {
     if (state === 'full') throw new DrillError('an external etcd cannot be filled up')
-    const { standingLeases } = this.#around?.cluster ?? {}
+    const { standingLeases } = this.#opened.cluster
     if (state === 'away') standingLeases?.hold()
     else await standingLeases?.release()
     this.#datastore.state = state
@@ -213,12 +213,11 @@ class LiveTarget implements DrillTarget {
   async #damage(name: keyof typeof damages, signal: AbortSignal): Promise<void> {
     // Nobody can write during an outage.
     if (this.#datastore.state === 'away') return
-    const { api } = this.#around?.cluster ?? {}
     // A kube-apiserver deletes the Endpoints with their Service (registry/core/service/storage, `afterDelete`).
     const objects: readonly DamagedObject[] =
       name === 'service-deleted' ? ['service', 'endpoints'] : [name.split('-')[0] as DamagedObject]
     for (const object of objects) this.#damaged.set(object, Number.POSITIVE_INFINITY)
-    const isDone = api !== undefined && (await ifFound(damages[name](api).then(() => true))) === true
+    const isDone = (await ifFound(damages[name](this.#opened.cluster.api).then(() => true))) === true
     signal.throwIfAborted()
     for (const object of objects) {
       if (!isDone) this.#damaged.delete(object)
@@ -233,7 +232,7 @@ class LiveTarget implements DrillTarget {
   }
 
   /** The ports of an address. Masters that serve come first, because a virtual address leads clients to them. */
-  #targetsOf(address: string): readonly { readonly port: number; readonly tls: boolean }[] {
+  #targetsOf(address: string): readonly ClientTarget[] {
     return this.#members
       .filter(({ name, addresses }) => addresses.includes(address) && !this.retired.has(name))
       .toSorted((a, b) => Number(b.clientConnections === 'served') - Number(a.clientConnections === 'served'))

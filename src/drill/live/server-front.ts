@@ -69,13 +69,8 @@ export class ServerFront {
   static async open(
     cluster: Cluster,
     datastore: Datastore,
-    {
-      onAnswer,
-      onRequest,
-    }: {
-      readonly onAnswer: (life: number, ready: boolean) => void
-      readonly onRequest: (request: ObservedRequest['request']) => void
-    },
+    onAnswer: (life: number, ready: boolean) => void,
+    onRequest: (request: ObservedRequest['request']) => void,
   ): Promise<ServerFront> {
     const { proxied: server, sentCredentials } = cluster
     const faults = new RequestFaults()

@@ -26,7 +26,10 @@ export function checkScenario(
   checkAddresses(reader, fleet, file.virtualAddresses)
   checkMasters(reader, fleet)
   for (const { step, path } of file.placed) {
-    if (step.action === 'restart') checkOverlap(reader, path)
+    if (step.action === 'restart' && reader.has([...path, 'overlap'])) {
+      const why = 'cannot be used with overlap, which always terminates the sidecar'
+      refuse(reader, path, ['part', 'signal', 'pause'], why)
+    }
     if (step.action === 'requests-fail') checkRequests(reader, fleet, step, path)
     if (step.action === 'roll-config') checkRoll(reader, fleet, step, { path, shared: file.virtualAddresses })
     checkTime(reader, scenario, step, path)
@@ -162,11 +165,6 @@ function checkTime(reader: MappingReader, { durationMs, fleet }: Scenario, step:
 
 function refuse(reader: MappingReader, path: Path, keys: readonly string[], why: string): void {
   for (const key of keys) if (reader.has([...path, key])) reader.wrong([...path, key], why)
-}
-
-function checkOverlap(reader: MappingReader, path: Path): void {
-  if (!reader.has([...path, 'overlap'])) return
-  refuse(reader, path, ['part', 'signal', 'pause'], 'cannot be used with overlap, which always terminates the sidecar')
 }
 
 /** The keys that each `how` takes, besides the keys that every `how` takes. */

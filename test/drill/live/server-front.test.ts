@@ -26,7 +26,12 @@ test('the proxy of a server without TLS requires its token over TLS, and sends n
   })
   const cluster = await clusterOf(t, url.href, { token: 'secret' })
   const datastore = new Datastore({ clock: systemClock, random: systemRandom() })
-  const front = await ServerFront.open(cluster, datastore, { onAnswer: () => {}, onRequest: () => {} })
+  const front = await ServerFront.open(
+    cluster,
+    datastore,
+    () => {},
+    () => {},
+  )
   t.after(() => front.close())
   assert.deepEqual([front.clientConnections, front.answering], ['refused', false])
   await front.start()

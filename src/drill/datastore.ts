@@ -17,7 +17,8 @@ const RECOVERY = { fromShare: 0.04, toShare: 0.7, mostMs: 120_000 }
 export class Datastore {
   #state: 'up' | 'away' = 'up'
   #sinceMs = 0
-  readonly #stores = new Set<ServerStore>()
+  /** The stores of all API servers, which follow this datastore. */
+  readonly stores: ServerStore[] = []
   readonly clock: Clock
   readonly #random: Random
 
@@ -36,11 +37,7 @@ export class Datastore {
     const outageMs = nowMs - this.#sinceMs
     this.#state = state
     this.#sinceMs = nowMs
-    for (const store of this.#stores) store.follow(state === 'up' ? this.#recoveryMs(outageMs) : undefined)
-  }
-
-  join(store: ServerStore): void {
-    this.#stores.add(store)
+    for (const store of this.stores) store.follow(state === 'up' ? this.#recoveryMs(outageMs) : undefined)
   }
 
   #recoveryMs(outageMs: number): number {
@@ -67,7 +64,7 @@ export class ServerStore {
   constructor(datastore: Datastore, onChange: () => void) {
     this.#datastore = datastore
     this.#onChange = onChange
-    datastore.join(this)
+    datastore.stores.push(this)
     this.#away = datastore.state !== 'up'
   }
 

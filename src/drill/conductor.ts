@@ -205,9 +205,9 @@ export class Conductor {
     for (const name of masters) {
       const member = this.#fleet.member(name)
       if (member === undefined || this.#fleet.roster.isRetired(name)) continue
-      // A kube-apiserver has no sidecar, and its settings are not ours.
-      if (step.action === 'roll-config' && member.kind === 'kube-apiserver') continue
       if (step.action === 'roll-config') {
+        // A kube-apiserver has no sidecar, and its settings are not ours.
+        if (member.kind === 'kube-apiserver') continue
         this.#fleet.roster.configure(name, step.settings)
         await this.#fleet.do({ type: 'configure', master: name, settings: step.settings })
       }

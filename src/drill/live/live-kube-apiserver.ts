@@ -11,7 +11,7 @@ import type { MasterPlan } from '../scenario/scenario.ts'
 import { DrillError, type MemberPrimitive } from '../target.ts'
 import { Child, ProcessLife } from './child.ts'
 import { EtcdProxies } from './etcd-proxies.ts'
-import { childOptions, etcdFlags, type LiveMember, type LiveSurroundings, LivingMember } from './live-member.ts'
+import { childOptions, etcdFlags, LiveMember, type LiveSurroundings } from './live-member.ts'
 import { listenAnywhere, TcpProxy } from './tcp-proxy.ts'
 
 const PROBE_MS = 250
@@ -33,7 +33,7 @@ interface ServerParts {
  * A real kube-apiserver on the etcd of the drill. Its own reconciler lists its address. The server refuses every
  * request without the drill's token.
  */
-export class LiveKubeApiserver extends LivingMember<ServerLife> implements LiveMember {
+export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberState {
   readonly kind = 'kube-apiserver'
   protected readonly settings = upstreamSettings
   readonly storeFull = false

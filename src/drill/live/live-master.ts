@@ -7,7 +7,7 @@ import type { FleetPlan, MasterPlan } from '../scenario/scenario.ts'
 import type { MemberPrimitive, ProcessAction } from '../target.ts'
 import { Child } from './child.ts'
 import { EtcdProxies } from './etcd-proxies.ts'
-import { childOptions, etcdFlags, type LiveMember, type LiveSurroundings, LivingMember } from './live-member.ts'
+import { childOptions, etcdFlags, LiveMember, type LiveSurroundings } from './live-member.ts'
 import { ServerFront } from './server-front.ts'
 import {
   lifeThatCounts,
@@ -19,7 +19,7 @@ import {
 } from './sidecar.ts'
 
 /** Our sidecar, and the proxies in front of its API server. */
-export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember {
+export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
   readonly kind = 'apiserver-bootstrap'
   readonly storeFull = false
   readonly name: string
@@ -118,6 +118,7 @@ export class LiveMaster extends LivingMember<SidecarLife> implements LiveMember 
     }
   }
 
+  /** Makes the proxies to etcd refuse connections, or accept them again. */
   async setStoreAway(away: boolean): Promise<void> {
     await this.#store?.setAway(away)
   }

@@ -1,27 +1,13 @@
 import { join } from 'node:path'
-import type { MemberState } from '../../verify/member-state.ts'
 import { DrilledMember } from '../member.ts'
-import type { MemberPrimitive } from '../target.ts'
 import type { ChildOptions, ProcessLife, Watchdog } from './child.ts'
 import type { Cluster, LiveOptions } from './cluster.ts'
 import type { EtcdProxyTarget } from './etcd-proxies.ts'
 
-export interface LiveMember extends MemberState {
-  /** Every address that leads clients to the member. */
-  readonly addresses: readonly string[]
-  /** The port on 127.0.0.1 to which clients connect. */
-  readonly clientPort: number
-  readonly clientTls: boolean
-  /** An action that does not apply to this kind of member changes nothing. */
-  perform(primitive: MemberPrimitive): Promise<void>
-  /** Makes the member's proxies to etcd refuse connections, or accept them again. */
-  setStoreAway(away: boolean): Promise<void>
-  close(): Promise<void>
-}
-
 /** The part of a member's state that follows from the present life of its process. */
-export abstract class LivingMember<Life extends ProcessLife> extends DrilledMember {
+export abstract class LiveMember<Life extends ProcessLife> extends DrilledMember {
   protected abstract readonly life: Life | undefined
+  /** Every address that leads clients to the member. */
   abstract readonly addresses: readonly string[]
 
   get address(): string {

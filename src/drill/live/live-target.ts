@@ -13,7 +13,7 @@ import { type DamagedObject, followCluster } from './followers.ts'
 import { type ClientTarget, LiveClients } from './live-clients.ts'
 import { LiveKubeApiserver } from './live-kube-apiserver.ts'
 import { LiveMaster } from './live-master.ts'
-import type { LiveMember, LiveSurroundings } from './live-member.ts'
+import type { LiveSurroundings } from './live-member.ts'
 import { ClusterStage } from './live-stage.ts'
 
 /** The interval between measurements of the lateness of the host's timers, in milliseconds. */
@@ -41,6 +41,8 @@ export async function openLiveTarget(scenario: Scenario, seed: number, options: 
   return new LiveTarget(scenario, new ClusterStage(options, cluster), seededRandom(seed, 'clients'))
 }
 
+type Member = LiveMaster | LiveKubeApiserver
+
 /**
  * In a datastore outage, proxies refuse connections to etcd, and let requests to the API servers hang. etcd itself
  * keeps running, so {@link StandingLeases} keeps the leases in etcd alive.
@@ -53,7 +55,7 @@ class LiveTarget implements DrillTarget {
   readonly #random: Random
   readonly #datastore: Datastore
   readonly #stage: ClusterStage
-  readonly #members: LiveMember[] = []
+  readonly #members: Member[] = []
   readonly #end = new AbortController()
   readonly #background: Promise<unknown>[] = []
   /** Damaged objects, and until when their next version counts as a result of the damage. */
@@ -183,7 +185,7 @@ class LiveTarget implements DrillTarget {
     return this.#around
   }
 
-  #open(plan: MasterPlan): Promise<LiveMember> {
+  #open(plan: MasterPlan): Promise<Member> {
     return plan.kind === 'kube-apiserver'
       ? LiveKubeApiserver.open(this.#opened, plan)
       : LiveMaster.open(this.#opened, this.#scenario.fleet, plan, this.#datastore, (request) =>
@@ -192,7 +194,7 @@ class LiveTarget implements DrillTarget {
   }
 
   /** Waits for the first kube-apiserver: several of them that initialize an empty store at once may fail for good. */
-  async #bootstrapBy(member: LiveMember, signal: AbortSignal): Promise<void> {
+  async #bootstrapBy(member: Member, signal: AbortSignal): Promise<void> {
     if (this.#bootstrapped || member.kind !== 'kube-apiserver') return
     this.#bootstrapped = true
     const untilMs = this.clock.monotonicMs() + FIRST_LIMIT_MS

@@ -1,4 +1,4 @@
-import type { Chosen, FleetPlan, MasterPlan, MasterSettings, Scenario } from './scenario.ts'
+import type { Chosen, MasterPlan, MasterSettings, Scenario } from './scenario.ts'
 
 export function successorName(name: string): string {
   return `${name}-anew`
@@ -19,7 +19,7 @@ export function isAmong(chosen: Chosen, name: string): boolean {
  * The names of all masters that steps may name: the fleet's masters, and the masters that `replace` and `scale` add.
  * The steps must be in the order of their times. Masters that `random` steps add are missing. Pure.
  */
-export function namesIn({ fleet, steps }: { readonly fleet: FleetPlan } & Pick<Scenario, 'steps'>): readonly string[] {
+export function namesIn({ fleet, steps }: Pick<Scenario, 'fleet' | 'steps'>): readonly string[] {
   const roster = new Roster()
   for (const master of fleet.masters) roster.add(master)
   const [pattern] = fleet.masters

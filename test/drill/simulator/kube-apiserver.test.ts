@@ -20,6 +20,17 @@ test('a fleet of kube-apiservers creates namespaces and Service, and lists all o
   assert.ok(fleet.listings[0] !== undefined && fleet.listings[0].atMs < 5_000, 'at the first tick')
 })
 
+test('kube-apiservers with IPv6 addresses list them in Endpoints and in the EndpointSlice', async (t) => {
+  const own = (number: number): string => `2001:db8::${number}`
+  const masters = [1, 2].map((number) => masterPlan(number, { kind: 'kube-apiserver', addresses: [own(number)] }))
+  const fleet = await FleetUnderTest.started(fleetPlan(2, { masters }))
+  t.after(() => fleet.target.close())
+  for (const object of ['endpoints', 'slice']) {
+    const last = fleet.listings.findLast((listing) => listing.object === object)
+    assert.deepEqual(last?.addresses, [own(1), own(2)], object)
+  }
+})
+
 test('a kube-apiserver is cut off from etcd until the last fault that cuts it off ends', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(1))
   t.after(() => fleet.target.close())

@@ -228,10 +228,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/live/server-front.test.ts'],
   },
   'drill-listings-branch': {
-    broken: 'sliceOf: always takes the second of listed.every(({ address }) => familyOf(address.ip) === 6) ? 6 .',
+    broken: 'sliceOf: always makes an IPv4 slice',
     file: 'kubernetes-service/endpoints-plan.ts',
-    text: 'const family = listed.length > 0 && listed.every(({ address }) => familyOf(address.ip) === 6) ? 6 : 4',
-    instead: 'const family = 4 as 4 | 6',
+    text: "const family = listed.length > 0 && listed.every(({ address }) => familyOf(address.ip) === 'IPv6') ? 'IPv6' : 'IPv4'",
+    instead: "const family = 'IPv4' as 'IPv4' | 'IPv6'",
     tests: ['drill/listings.test.ts'],
   },
   'drill-random-random-scenario-statement': {

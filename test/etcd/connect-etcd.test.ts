@@ -82,7 +82,7 @@ test('after an aborted request the next one uses a new connection, while watches
   assert.equal(await etcd.create('/a', bytes('one'), { signal: patient }), undefined)
   await etcd.get('/a', patient)
   assert.equal(proxy.connections, 2, 'one for all that follows, beside that of the watch')
-  assert.deepEqual(watch.lines, ['stands', 'look'])
+  assert.deepEqual(watch.lines, ['established', 'read'])
 })
 
 test('after a request that timed out the next one uses a new connection', async (t) => {

@@ -24,7 +24,7 @@ test('a watch starts after the revision of a read on the same server, and then r
     'read /w/ 1, within 60000m',
     'watch /w/ to /w0 from 8 with what was, within any time',
   ])
-  assert.deepEqual(log, ['stands', 'look'])
+  assert.deepEqual(log, ['established', 'read'])
 })
 
 test('if the server states no revision, the watch starts at revision 1', async (t) => {
@@ -87,7 +87,7 @@ test('a watch that ends is reported once and reopened, and then reports that any
   await pause(50)
   assert.deepEqual(errors(), [`Unreachable etcd ${etcd.url}: the server ended the watch`])
   await stands()
-  assert.deepEqual(log, ['stands', 'look', 'Unreachable', 'stands', 'look'])
+  assert.deepEqual(log, ['established', 'read', 'Unreachable', 'established', 'read'])
   etcd.watches[1]?.end()
   await pause(100)
   assert.deepEqual(log.slice(5), ['Unreachable'], 'again, because it stood between them')
@@ -113,7 +113,7 @@ test('a repeated failure is reported again only if it differs', async (t) => {
   etcd.read = () => ({})
   await time.advance(800)
   await stands()
-  assert.deepEqual(log, ['ServerError', 'PermissionDenied', 'stands', 'look'])
+  assert.deepEqual(log, ['ServerError', 'PermissionDenied', 'established', 'read'])
 })
 
 test('a watch that breaks early is reopened after pauses that grow up to three seconds', async (t) => {
@@ -206,7 +206,7 @@ for (const [what, stage] of [
     await time.advance(1)
     await stands()
     assert.equal(other.watches.length, 1)
-    assert.deepEqual(log, ['stands', 'look'])
+    assert.deepEqual(log, ['established', 'read'])
     await eventually('the end of the other', () => etcd.open === 0)
   })
 
@@ -227,7 +227,7 @@ test('an established watch has no time limit, and ends with the signal', async (
   await time.advance(10 * OPEN_MS)
   stop.abort()
   await ended()
-  assert.deepEqual(log, ['stands', 'look'])
+  assert.deepEqual(log, ['established', 'read'])
   await eventually('the end of the stream', () => etcd.open === 0)
   assert.deepEqual(getEventListeners(stop.signal, 'abort'), [])
 })
@@ -240,7 +240,7 @@ test('after the signal no change is delivered, even one received before', async 
   etcd.watches[0]?.send({ events: [event] }, { events: [event] }, { events: [event] })
   await ended()
   assert.equal(changes.length, 1)
-  assert.deepEqual(log, ['stands', 'look'])
+  assert.deepEqual(log, ['established', 'read'])
 })
 
 test('aborting the signal ends a pause, and no further request is sent', async (t) => {
@@ -263,7 +263,7 @@ test('closing the pool ends the watch, and a later one at once, without a report
   await pool.close()
   await ended()
   await withTimeout(again(), 20_000, 'a watch of closed connections')
-  assert.deepEqual(log, ['stands', 'look'])
+  assert.deepEqual(log, ['established', 'read'])
 })
 
 test('an error thrown by the report callback on a failure ends the watch and removes its abort listeners', async (t) => {
@@ -292,7 +292,7 @@ test('an error thrown by the onChange callback ends the watch and is not reporte
   })
   etcd.watches[0]?.send({ events: [{ type: Event_EventType.PUT, kv: { key: bytes('/w/a') } }] })
   await assert.rejects(ended(), thrown)
-  assert.deepEqual(log, ['stands', 'look'])
+  assert.deepEqual(log, ['established', 'read'])
   await eventually('the end of the stream', () => etcd.open === 0)
   assert.deepEqual(
     [stop.signal, pool.closing].map((signal) => getEventListeners(signal, 'abort')),
@@ -309,7 +309,7 @@ test('an error thrown by the report callback on establishment ends the watch and
     throw thrown
   })
   await assert.rejects(ended(), thrown)
-  assert.deepEqual(log, ['stands'])
+  assert.deepEqual(log, ['established'])
   await eventually('the end of the stream', () => etcd.open === 0)
 })
 
@@ -355,13 +355,13 @@ async function watching(
     watchPrefix({ pool, clock, random: { next: () => 0.5 }, requestTimeoutMs: OPEN_MS }, '/w/', {
       signal: stop.signal,
       onChange(batch) {
-        if (batch === undefined) log.push('look')
+        if (batch === undefined) log.push('read')
         else changes.push(batch)
         onChange()
       },
       report(error) {
         if (error !== undefined) failures.push(error as EtcdError)
-        log.push(error === undefined ? 'stands' : (error as EtcdError).code)
+        log.push(error === undefined ? 'established' : (error as EtcdError).code)
         onReport()
       },
     })
@@ -372,7 +372,7 @@ async function watching(
     await pool.close()
     await ended().catch(() => {})
   })
-  let looks = 0
+  let expected = 0
   let paused = 0
   const pausing = async (): Promise<number> => {
     paused++
@@ -399,8 +399,8 @@ async function watching(
     },
     /** Resolves when the watch is established once more. */
     async stands(): Promise<void> {
-      looks++
-      await eventually('a watch that stands', () => log.filter((line) => line === 'look').length >= looks)
+      expected++
+      await eventually('a watch that stands', () => log.filter((line) => line === 'read').length >= expected)
     },
     pausing,
     /** Asserts that the watch pauses for `pauseMs`, and lets the pause pass. */

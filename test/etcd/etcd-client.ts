@@ -33,7 +33,7 @@ export async function refusedWith(code: EtcdErrorCode, call: Promise<unknown>, .
   return error.message
 }
 
-/** What a watch reported: `stands`, `look`, the code of the error that broke it, and each change as `type name`. */
+/** What a watch reported: `established`, `read`, the code of the error that ended it, and each change as `type name`. */
 export interface WatchLog {
   readonly lines: readonly string[]
   readonly errors: readonly EtcdError[]
@@ -44,7 +44,7 @@ export interface WatchLog {
 
 export async function openWatch(t: Cleanup, etcd: EtcdKv, prefix: string): Promise<WatchLog> {
   const watch = startWatch(t, etcd, prefix)
-  await watch.next('look')
+  await watch.next('read')
   return watch
 }
 
@@ -57,12 +57,12 @@ export function startWatch(t: Cleanup, etcd: EtcdKv, prefix: string): WatchLog {
   const done = etcd.watch(prefix, {
     signal: stop.signal,
     onChange(changes) {
-      if (changes === undefined) lines.push('look')
+      if (changes === undefined) lines.push('read')
       else lines.push(...changes.map(({ type, key }: KeyChange) => `${type} ${key.slice(prefix.length)}`))
     },
     report(error) {
       if (error instanceof EtcdError) errors.push(error)
-      lines.push(error === undefined ? 'stands' : error instanceof EtcdError ? error.code : String(error))
+      lines.push(error === undefined ? 'established' : error instanceof EtcdError ? error.code : String(error))
     },
   })
   const end = async (): Promise<void> => {

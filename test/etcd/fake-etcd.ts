@@ -38,7 +38,7 @@ export interface FakeWatch {
 export async function startFakeEtcd(t: Cleanup): Promise<FakeEtcd> {
   const requests: string[] = []
   const watches: FakeWatch[] = []
-  const said = (words: string, { requestHeader }: HandlerContext): void => {
+  const note = (words: string, { requestHeader }: HandlerContext): void => {
     const leader = requestHeader.get('hasleader') === 'true' ? '' : ', leader or not'
     requests.push(`${words}${leader}, within ${requestHeader.get('grpc-timeout') ?? 'any time'}`)
   }
@@ -46,7 +46,7 @@ export async function startFakeEtcd(t: Cleanup): Promise<FakeEtcd> {
     routes(router) {
       router.service(KV, {
         async range({ key, rangeEnd, limit }, context) {
-          said(`read ${text(key)}${text(rangeEnd)} ${limit}`, context)
+          note(`read ${text(key)}${text(rangeEnd)} ${limit}`, context)
           const answer = etcd.read()
           if (answer === undefined) await aborted(context.signal)
           return answer ?? {}
@@ -58,7 +58,7 @@ export async function startFakeEtcd(t: Cleanup): Promise<FakeEtcd> {
           const { requestUnion } = (await requested.next()).value ?? {}
           if (requestUnion?.case !== 'createRequest') return
           const { key, rangeEnd, startRevision, prevKv } = requestUnion.value
-          said(
+          note(
             `watch ${text(key)} to ${text(rangeEnd)} from ${startRevision}${prevKv ? ' with what was' : ''}`,
             context,
           )

@@ -25,11 +25,11 @@ async function keys(etcd: EtcdKv, prefix = '/'): Promise<string[]> {
 
 /** Follows a prefix. Each entry is the argument of one call of `onChange`, `undefined` included. */
 function follow(etcd: EtcdKv, prefix: string) {
-  const told: (readonly KeyChange[] | undefined)[] = []
+  const received: (readonly KeyChange[] | undefined)[] = []
   const reports: unknown[] = []
   const end = new AbortController()
   const ended = etcd.watch(prefix, {
-    onChange: (changes) => void told.push(changes),
+    onChange: (changes) => void received.push(changes),
     report: (error) => void reports.push(error),
     signal: end.signal,
   })
@@ -37,7 +37,7 @@ function follow(etcd: EtcdKv, prefix: string) {
     end.abort()
     await ended
   }
-  return { told, reports, stop, texts: () => told.map((changes) => changes?.map(textOf)) }
+  return { received, reports, stop, texts: () => received.map((changes) => changes?.map(textOf)) }
 }
 
 function textOf({ type, key, value, previousValue }: KeyChange): string {
@@ -60,14 +60,14 @@ test('an etcd lease of less than two seconds lasts two, and its keys expire toge
 test('with an expiry step a key expires at the next step after its lease, not before', async () => {
   const { time, etcd } = setUp({ expiryStepMs: 500 })
   await time.advance(100)
-  const { told, stop } = follow(etcd, '/')
+  const { received, stop } = follow(etcd, '/')
   await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
   await time.advance(2_000)
   assert.deepEqual(await keys(etcd), ['/a'])
   await time.advance(500)
   assert.deepEqual(await keys(etcd), [])
   assert.deepEqual(
-    told.at(-1)?.map(({ type }) => type),
+    received.at(-1)?.map(({ type }) => type),
     ['deleted'],
   )
   await stop()
@@ -83,12 +83,12 @@ test('a watch receives the expiry of a key at the moment of expiry, without any 
     const { time, clock, etcd } = setUp(options)
     // The expiry steps follow the clock of the store, which does not begin at zero.
     await time.advance(1_000_000 - (clock.monotonicMs() % 1_000_000))
-    const { told, stop } = follow(etcd, '/')
+    const { received, stop } = follow(etcd, '/')
     await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
     await time.advance(endMs - 1)
-    assert.deepEqual(told.flat().at(-1)?.type, 'created')
+    assert.deepEqual(received.flat().at(-1)?.type, 'created')
     await time.advance(1)
-    assert.deepEqual(told.flat().at(-1)?.type, 'deleted')
+    assert.deepEqual(received.flat().at(-1)?.type, 'deleted')
     await stop()
   }
 })
@@ -96,9 +96,9 @@ test('a watch receives the expiry of a key at the moment of expiry, without any 
 test('a new watch receives the expiry of a key that was created before it', async () => {
   const { time, etcd } = setUp()
   await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
-  const { told, stop } = follow(etcd, '/')
+  const { received, stop } = follow(etcd, '/')
   await time.advance(2_000)
-  assert.deepEqual(told.flat().at(-1)?.type, 'deleted')
+  assert.deepEqual(received.flat().at(-1)?.type, 'deleted')
   await stop()
 })
 
@@ -177,8 +177,8 @@ test('a store limited to a few revisions compacts older ones by itself, and pres
     const before = await etcd.get('/busy', signal)
     if (before === undefined) await etcd.create('/busy', bytes('0'), { signal })
     else await etcd.update('/busy', bytes(`${write}`), before.modRevision, { signal })
-    const kept = await etcd.list('/', { revision: store.revision > 10n ? store.revision - 10n : 1n, signal })
-    assert.ok(kept.items.length <= 2)
+    const listed = await etcd.list('/', { revision: store.revision > 10n ? store.revision - 10n : 1n, signal })
+    assert.ok(listed.items.length <= 2)
   }
   assert.deepEqual(await keys(etcd), ['/busy', '/steady'])
   await assert.rejects(etcd.list('/', { revision: store.revision - 21n, signal }), { code: 'Compacted' })
@@ -207,7 +207,7 @@ test('no answer and no watch event is delivered before the turn of the caller ha
   const events: string[] = []
   const write = etcd.create('/a', bytes('1'), { signal }).then(() => events.push('answered'))
   events.push('asked')
-  assert.deepEqual(watch.told, [])
+  assert.deepEqual(watch.received, [])
   await write
   assert.deepEqual(events, ['asked', 'answered'])
   await Promise.resolve()
@@ -288,12 +288,12 @@ test('delayed watch events are delivered in order', async () => {
     await inner.create(key, bytes('1'), { signal })
     await time.advance(0)
   }
-  assert.deepEqual(watch.told, [])
-  for (let told = 1; told <= 3; told++) {
-    assert.equal(held.length, told, 'one is not held up before the one before it was told')
-    held[told - 1]?.resolve()
+  assert.deepEqual(watch.received, [])
+  for (let count = 1; count <= 3; count++) {
+    assert.equal(held.length, count, 'one is not held up before the one before it was told')
+    held[count - 1]?.resolve()
     await time.advance(0)
-    assert.equal(watch.told.length, told)
+    assert.equal(watch.received.length, count)
   }
   assert.deepEqual(watch.texts(), [undefined, ['created /a 1 -'], ['created /b 1 -']])
   await watch.stop()

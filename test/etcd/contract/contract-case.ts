@@ -69,7 +69,7 @@ export async function until(
 
 /** What a watch reported, in order: its state, and the changes. */
 export interface Seen {
-  readonly log: readonly ('stands' | 'look' | 'broke')[]
+  readonly log: readonly ('established' | 'read' | 'failed')[]
   readonly changes: readonly KeyChange[]
   readonly errors: readonly unknown[]
   /** Resolves when the watch ends, for any reason. */
@@ -81,24 +81,24 @@ export interface Seen {
 /** Watches until the case ends the watch. Resolves when the watch is established. */
 export async function watching(target: EtcdContractTarget, prefix: string, t: TestContext): Promise<Seen> {
   const seen = startWatching(target, prefix, t)
-  await until(target, `a watch of ${prefix}`, () => seen.log.includes('look'))
+  await until(target, `a watch of ${prefix}`, () => seen.log.includes('read'))
   return seen
 }
 
 /** As {@link watching}, without waiting. */
 export function startWatching({ etcd }: EtcdContractTarget, prefix: string, t: TestContext): Seen {
   const stop = new AbortController()
-  const log: ('stands' | 'look' | 'broke')[] = []
+  const log: ('established' | 'read' | 'failed')[] = []
   const changes: KeyChange[] = []
   const errors: unknown[] = []
   const done = etcd.watch(prefix, {
     signal: stop.signal,
     onChange(batch) {
-      if (batch === undefined) log.push('look')
+      if (batch === undefined) log.push('read')
       else changes.push(...batch)
     },
     report(error) {
-      log.push(error === undefined ? 'stands' : 'broke')
+      log.push(error === undefined ? 'established' : 'failed')
       if (error !== undefined) errors.push(error)
     },
   })

@@ -6,13 +6,13 @@ const options = { signal: patient }
 /** Single keys: create, update, delete and get. */
 export const keyCases: readonly EtcdContractCase[] = [
   {
-    name: 'a key that does not exist is undefined',
+    name: 'get returns undefined for a key that does not exist',
     async run({ etcd, prefix }) {
       assert.equal(await etcd.get(`${prefix}none`, patient), undefined)
     },
   },
   {
-    name: 'a created key is read with its value, its revision and no lease',
+    name: 'get returns the value and the revision of a created key, and 0 for its lease',
     async run({ etcd, prefix }) {
       const revision = await created(etcd, `${prefix}a`, 'one')
       const found = await etcd.get(`${prefix}a`, patient)
@@ -23,7 +23,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a key that exists is not created again',
+    name: 'create returns undefined for a key that exists, and does not change the key',
     async run({ etcd, prefix }) {
       const revision = await created(etcd, `${prefix}a`, 'one')
       assert.equal(await etcd.create(`${prefix}a`, bytes('two'), options), undefined)
@@ -32,7 +32,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'an update at the right revision is stored under a later one',
+    name: 'an update with the current revision stores the value and returns a higher revision',
     async run({ etcd, prefix }) {
       const first = await created(etcd, `${prefix}a`, 'one')
       const second = await etcd.update(`${prefix}a`, bytes('two'), first, options)
@@ -42,7 +42,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'an update at an old revision changes nothing',
+    name: 'an update with an old revision returns undefined and changes nothing',
     async run({ etcd, prefix }) {
       const first = await created(etcd, `${prefix}a`, 'one')
       const second = await etcd.update(`${prefix}a`, bytes('two'), first, options)
@@ -52,7 +52,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'an update does not bring back a key that is gone',
+    name: 'an update does not create a deleted key again',
     async run({ etcd, prefix }) {
       const revision = await created(etcd, `${prefix}a`, 'one')
       assert.equal(await etcd.delete(`${prefix}a`, revision, patient), true)
@@ -61,7 +61,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a delete at the right revision deletes, once',
+    name: 'a delete with the current revision returns true, and false when it is repeated',
     async run({ etcd, prefix }) {
       const revision = await created(etcd, `${prefix}a`, 'one')
       assert.equal(await etcd.delete(`${prefix}a`, revision, patient), true)
@@ -70,7 +70,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a delete at an old revision deletes nothing',
+    name: 'a delete with an old revision returns false and deletes nothing',
     async run({ etcd, prefix }) {
       const first = await created(etcd, `${prefix}a`, 'one')
       const second = await etcd.update(`${prefix}a`, bytes('two'), first, options)
@@ -79,14 +79,14 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a key that never was cannot be deleted',
+    name: 'a delete returns false for a key that never existed',
     async run({ etcd, prefix }) {
       const revision = await created(etcd, `${prefix}other`, 'one')
       assert.equal(await etcd.delete(`${prefix}never`, revision, patient), false)
     },
   },
   {
-    name: 'a deleted key can be created again, under a later revision',
+    name: 'a deleted key can be created again, with a higher revision',
     async run({ etcd, prefix }) {
       const first = await created(etcd, `${prefix}a`, 'one')
       await etcd.delete(`${prefix}a`, first, patient)
@@ -96,7 +96,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a value comes back byte for byte, the empty one too',
+    name: 'values are read byte for byte as written: empty, all 256 bytes, and 1.3 MB',
     async run({ etcd, prefix }) {
       const everyByte = Uint8Array.from({ length: 256 }, (_, byte) => byte)
       for (const [name, value] of [
@@ -112,7 +112,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a stored value does not change with the array that it was put from',
+    name: 'changes of arrays that were passed in or returned do not change the stored value',
     async run({ etcd, prefix }) {
       const value = bytes('one')
       await etcd.create(`${prefix}a`, value, options)
@@ -123,7 +123,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'of twenty that compare and put at once exactly one wins',
+    name: 'exactly one of twenty concurrent updates from two clients succeeds',
     async run({ etcd, another, prefix }) {
       const clients = [etcd, another()]
       const first = await created(etcd, `${prefix}a`, 'first')
@@ -139,7 +139,7 @@ export const keyCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'of twenty that create one key at once exactly one wins',
+    name: 'exactly one of twenty concurrent creates of one key succeeds',
     async run({ etcd, prefix }) {
       const creates = Array.from({ length: 20 }, (_, index) => etcd.create(`${prefix}a`, bytes(`${index}`), options))
       const winners = (await Promise.all(creates)).filter((revision) => revision !== undefined)

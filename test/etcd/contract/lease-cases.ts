@@ -4,7 +4,7 @@ import { bytes, created, type EtcdContractCase, patient, rejectsWith, until, wat
 /** Etcd leases: keys that expire. */
 export const leaseCases: readonly EtcdContractCase[] = [
   {
-    name: 'a key on a lease is gone when the lease is over and not before, and a watch sees it go',
+    name: 'a key with a lease is deleted when the lease expires and not before, and a watch reports the deletion',
     async run(target, t) {
       const { etcd, prefix } = target
       const seen = await watching(target, prefix, t)
@@ -12,13 +12,13 @@ export const leaseCases: readonly EtcdContractCase[] = [
       await created(etcd, `${prefix}a`, 'one', lease)
       assert.equal((await etcd.get(`${prefix}a`, patient))?.lease, lease)
       await target.pass(2_000)
-      assert.ok(await etcd.get(`${prefix}a`, patient), 'it went too early')
+      assert.ok(await etcd.get(`${prefix}a`, patient), 'the key was deleted before its lease expired')
       await until(target, 'the expiry', async () => (await etcd.get(`${prefix}a`, patient)) === undefined)
       await until(target, 'the expiry in the watch', () => seen.changes.some(({ type }) => type === 'deleted'))
     },
   },
   {
-    name: 'a key that is put again with a new lease lives on by that one',
+    name: 'a key that is updated with a new lease exists until the new lease expires',
     async run(target) {
       const { etcd, prefix } = target
       let revision = await created(etcd, `${prefix}a`, 'one', (await etcd.grantLease(3, patient)).id)
@@ -26,14 +26,14 @@ export const leaseCases: readonly EtcdContractCase[] = [
         await target.pass(1_500)
         const lease = (await etcd.grantLease(3, patient)).id
         const renewed = await etcd.update(`${prefix}a`, bytes('one'), revision, { lease, signal: patient })
-        assert.ok(renewed !== undefined, 'it was gone')
+        assert.ok(renewed !== undefined, 'the key was deleted before the renewal')
         revision = renewed
       }
       await until(target, 'the expiry', async () => (await etcd.get(`${prefix}a`, patient)) === undefined)
     },
   },
   {
-    name: 'a key that is put again without a lease stays',
+    name: 'a key that is updated without a lease is not deleted when its former lease expires',
     async run(target) {
       const { etcd, prefix } = target
       const revision = await created(etcd, `${prefix}a`, 'one', (await etcd.grantLease(2, patient)).id)
@@ -47,7 +47,7 @@ export const leaseCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a key that was deleted and created again does not go with its old lease',
+    name: 'a key that was deleted and created again is not deleted when its former lease expires',
     async run(target) {
       const { etcd, prefix } = target
       const revision = await created(etcd, `${prefix}a`, 'one', (await etcd.grantLease(2, patient)).id)
@@ -60,7 +60,7 @@ export const leaseCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'how long a lease has can be asked of etcd; kine refuses with Unsupported',
+    name: 'etcd returns the time to live of a lease, and undefined for an unknown lease; kine returns Unsupported',
     async run({ etcd, flavour }) {
       const { id: lease, grantedSeconds } = await etcd.grantLease(20, patient)
       assert.equal(grantedSeconds, 20n)
@@ -75,7 +75,7 @@ export const leaseCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a key cannot be put on a lease that etcd does not know',
+    name: 'etcd refuses to create a key with an unknown lease',
     async run({ etcd, flavour, prefix }) {
       if (flavour === 'kine') return
       const unknown = (await etcd.grantLease(20, patient)).id + 1n

@@ -5,7 +5,7 @@ import { bytes, created, type EtcdContractCase, patient, rejectsWith, text } fro
 /** Prefixes, and revisions of the whole store. */
 export const listCases: readonly EtcdContractCase[] = [
   {
-    name: 'a prefix with nothing under it is empty, and has a revision',
+    name: 'a list of a prefix without keys is empty and has a revision',
     async run({ etcd, prefix }) {
       const { revision, items } = await etcd.list(prefix, { signal: patient })
       assert.deepEqual(items, [])
@@ -13,7 +13,7 @@ export const listCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a list holds everything under the prefix, sorted by key, at the newest revision',
+    name: 'a list has all keys of the prefix, sorted, and the newest revision',
     async run({ etcd, prefix }) {
       const names = ['b', 'a', '192.0.2.10', '2001:db8::1', 'c/deeper', 'a0']
       let last = 0n
@@ -32,7 +32,7 @@ export const listCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a prefix does not leak to its neighbours',
+    name: 'a list has no keys of similar prefixes',
     async run({ etcd, prefix }) {
       for (const name of [
         'x/1',
@@ -61,7 +61,7 @@ export const listCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'an earlier revision shows what was there then',
+    name: 'a list at an earlier revision shows the keys and values of that revision',
     async run({ etcd, prefix }) {
       const first = await created(etcd, `${prefix}a`, 'one')
       const second = (await etcd.update(`${prefix}a`, bytes('two'), first, { signal: patient })) as bigint
@@ -81,7 +81,7 @@ export const listCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'two prefixes read at one revision are one snapshot, while writes go on',
+    name: 'two prefixes read at one revision are one snapshot, also while another client writes',
     async run({ etcd, another, prefix }) {
       const writer = another()
       let writing = true
@@ -104,11 +104,11 @@ export const listCases: readonly EtcdContractCase[] = [
       }
       writing = false
       await written
-      assert.ok(seen.size > 2, 'nothing was written meanwhile')
+      assert.ok(seen.size > 2, 'the other client wrote nothing during the reads')
     },
   },
   {
-    name: 'many keys are listed whole',
+    name: 'a list has all of 300 keys',
     async run({ etcd, prefix }) {
       const names = Array.from({ length: 300 }, (_, index) => `${index}`.padStart(4, '0'))
       // Not all at once: kine writes one key after another, and each write must end within the time limit of a request.
@@ -124,7 +124,7 @@ export const listCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a revision that was compacted, or is yet to come, is Compacted',
+    name: 'a list at a compacted or a future revision is refused with Compacted',
     async run({ etcd, prefix, compact }) {
       const first = await created(etcd, `${prefix}a`, 'one')
       const second = (await etcd.update(`${prefix}a`, bytes('two'), first, { signal: patient })) as bigint

@@ -6,7 +6,7 @@ const reason = new Error('given up')
 /** Aborting calls, and closing clients. */
 export const signalCases: readonly EtcdContractCase[] = [
   {
-    name: 'a call whose signal is aborted already rejects with its reason and does nothing',
+    name: 'a call with an aborted signal rejects with the reason of the signal and changes nothing',
     async run({ etcd, prefix }) {
       const revision = await created(etcd, `${prefix}a`, 'one')
       const signal = AbortSignal.abort(reason)
@@ -26,7 +26,7 @@ export const signalCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a call that is given up under way rejects with the reason at once',
+    name: 'an abort during a call makes the call reject with the reason, and the client remains usable',
     async run({ etcd, prefix }) {
       const stop = new AbortController()
       const calls = [
@@ -44,25 +44,25 @@ export const signalCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a watch that is aborted resolves and is silent from then on',
+    name: 'an aborted watch resolves and reports nothing more',
     async run(target, t) {
       const { etcd, prefix } = target
       const seen = await watching(target, prefix, t)
       await seen.end()
       await created(etcd, `${prefix}a`, 'one')
       await target.pass(200)
-      assert.deepEqual([seen.log, seen.changes], [['stands', 'look'], []])
+      assert.deepEqual([seen.log, seen.changes], [['established', 'read'], []])
     },
   },
   {
-    name: 'a watch whose signal is aborted already resolves and says nothing',
+    name: 'a watch with an aborted signal resolves and reports nothing',
     async run({ etcd, prefix }) {
-      const never = (): void => assert.fail('it said something')
+      const never = (): void => assert.fail('the watch reported something')
       await etcd.watch(prefix, { onChange: never, report: never, signal: AbortSignal.abort(reason) })
     },
   },
   {
-    name: 'closing ends the watches, and what comes after is Unreachable; other clients go on',
+    name: 'close ends the watches of a client and makes its later calls Unreachable; other clients still work',
     async run(target, t) {
       const { another, prefix } = target
       const closing = another()

@@ -14,16 +14,16 @@ import {
 /** Watches of a prefix. */
 export const watchCases: readonly EtcdContractCase[] = [
   {
-    name: 'a watch says once that it stands and that its watcher should look',
+    name: 'a watch reports once that it is established and once that its keys must be read',
     async run(target, t) {
       await created(target.etcd, `${target.prefix}before`, 'one')
       const { log, changes, errors } = await watching(target, target.prefix, t)
       await target.pass(300)
-      assert.deepEqual([log, changes, errors], [['stands', 'look'], [], []])
+      assert.deepEqual([log, changes, errors], [['established', 'read'], [], []])
     },
   },
   {
-    name: 'each change is seen in the order in which it was made, with what was there before',
+    name: 'a watch reports changes in the order of the writes, with previous values and revisions',
     async run(target, t) {
       const { etcd, prefix } = target
       const seen = await watching(target, prefix, t)
@@ -48,7 +48,7 @@ export const watchCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'what did not happen is not seen',
+    name: 'a watch reports no writes that were refused',
     async run(target, t) {
       const { etcd, prefix } = target
       const revision = await created(etcd, `${prefix}a`, 'one')
@@ -62,7 +62,7 @@ export const watchCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'a watch does not see its neighbours',
+    name: 'a watch reports no changes of similar prefixes',
     async run(target, t) {
       const { etcd, prefix } = target
       const seen = await watching(target, `${prefix}x/`, t)
@@ -76,7 +76,7 @@ export const watchCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'whoever looks when a watch stands misses nothing that is written meanwhile',
+    name: 'a list after the watch is established, together with the watch, has every key that was written meanwhile',
     async run(target, t) {
       const { another, etcd, prefix } = target
       const writer = another()
@@ -85,7 +85,7 @@ export const watchCases: readonly EtcdContractCase[] = [
         const seen = startWatching(target, here, t)
         const listed = new Set<string>()
         let count = 0
-        for (; !seen.log.includes('look'); count++) {
+        for (; !seen.log.includes('read'); count++) {
           await created(writer, `${here}${count}`, '')
           assert.ok(count < 10_000, 'the watch does not open')
           await target.pass(1)
@@ -100,7 +100,7 @@ export const watchCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'two watches do not disturb each other',
+    name: 'a watch that ends does not affect another watch of the same client',
     async run(target, t) {
       const { etcd, prefix } = target
       const left = await watching(target, `${prefix}left/`, t)
@@ -113,7 +113,7 @@ export const watchCases: readonly EtcdContractCase[] = [
     },
   },
   {
-    name: 'many changes at once all come',
+    name: 'a watch reports each of 200 concurrent creates exactly once',
     async run(target, t) {
       const { etcd, prefix } = target
       const seen = await watching(target, prefix, t)
@@ -124,29 +124,29 @@ export const watchCases: readonly EtcdContractCase[] = [
       assert.equal(seen.changes.length, names.length)
     },
   },
-  ...(['stands', 'look', 'change'] as const).map(
+  ...(['established', 'read', 'change'] as const).map(
     (what): EtcdContractCase => ({
-      name: `a watch ends with what its watcher throws at a ${what}, and says nothing more`,
+      name: `a watch rejects with the error that its watcher throws at ${what}, and reports nothing more`,
       async run(target, t) {
         const { etcd, prefix } = target
         const stop = new AbortController()
         t.after(() => stop.abort())
         const log: string[] = []
-        const said = (word: string): void => {
+        const note = (word: string): void => {
           log.push(word)
           if (word === what) throw new Error('a mistake')
         }
         let isOver = false
         const watched = etcd.watch(prefix, {
           signal: stop.signal,
-          onChange: (batch) => said(batch === undefined ? 'look' : 'change'),
-          report: (error) => said(error === undefined ? 'stands' : 'broke'),
+          onChange: (batch) => note(batch === undefined ? 'read' : 'change'),
+          report: (error) => note(error === undefined ? 'established' : 'failed'),
         })
         const ended = assert.rejects(watched, /^Error: a mistake$/).finally(() => {
           isOver = true
         })
-        const all = ['stands', 'look', 'change']
-        await until(target, 'the start', () => isOver || log.includes('look'))
+        const all = ['established', 'read', 'change']
+        await until(target, 'the start', () => isOver || log.includes('read'))
         await created(etcd, `${prefix}first`, '')
         await until(target, 'the end', () => isOver)
         await ended

@@ -10,10 +10,10 @@ test('trimming a Service does not change which ClusterIPs and NodePorts it holds
   fc.assert(
     fc.property(someServices, (services) => {
       for (const service of services) {
-        const kept = trimService(service)
-        assert.deepEqual(nodePortsOf(kept), nodePortsOf(service))
-        assert.deepEqual(clusterIpsOf(kept), clusterIpsOf(service))
-        assert.deepEqual(trimService(kept), kept)
+        const trimmed = trimService(service)
+        assert.deepEqual(nodePortsOf(trimmed), nodePortsOf(service))
+        assert.deepEqual(clusterIpsOf(trimmed), clusterIpsOf(service))
+        assert.deepEqual(trimService(trimmed), trimmed)
       }
     }),
   )
@@ -29,18 +29,18 @@ test('trimming a Service preserves its identity and drops unused fields', () => 
     spec: { type: 'ClusterIP', selector: { app: 'web' }, clusterIP: 'None', ports: [{ port: 80 }] },
     status: { loadBalancer: {} },
   } as unknown as Service
-  const kept = trimService(service)
-  const { namespace, name, uid, resourceVersion, creationTimestamp, labels } = kept.metadata ?? {}
+  const trimmed = trimService(service)
+  const { namespace, name, uid, resourceVersion, creationTimestamp, labels } = trimmed.metadata ?? {}
   assert.deepEqual({ namespace, name, uid, resourceVersion, creationTimestamp }, metadata)
   assert.equal(labels, undefined)
-  assert.deepEqual(kept.spec, {
+  assert.deepEqual(trimmed.spec, {
     type: 'ClusterIP',
     healthCheckNodePort: undefined,
     ports: [],
     clusterIP: 'None',
     clusterIPs: undefined,
   })
-  assert.equal(kept.status, undefined)
+  assert.equal(trimmed.status, undefined)
 })
 
 test('a packed Service unpacks unchanged, and shares its type if it holds only ClusterIPs', () => {

@@ -112,7 +112,7 @@ function endpointOf({ metadata, status }: Pod): string {
 }
 
 test('for any changes of Pods and Services the members and reports equal those of a naive comparison of all pairs', async (t) => {
-  let told = 0
+  let reported = 0
   await fc.assert(
     fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 40, size: 'max' }), async (steps) => {
       const world = await followPodsAndServices(t)
@@ -121,7 +121,7 @@ test('for any changes of Pods and Services the members and reports equal those o
       world.members.subscribe((key) => keys.push(key))
       const check = (expected: ReadonlySet<string>): void => {
         assert.deepEqual(keys.splice(0).sort(), [...expected].sort())
-        told += expected.size
+        reported += expected.size
         for (const each of naive.services.values()) {
           assert.deepEqual(new Set(world.members.podsOf(each)), new Set(naive.membersOf(each)))
         }
@@ -144,7 +144,7 @@ test('for any changes of Pods and Services the members and reports equal those o
     }),
     { numRuns: 250 },
   )
-  assert.ok(told > 1000, `hardly anything was told: ${told}`)
+  assert.ok(reported > 1000, `hardly anything was told: ${reported}`)
 })
 
 interface Objects<T> {

@@ -15,12 +15,12 @@ const ready = (status: 'True' | 'False') => ({ status: { conditions: [{ type: 'R
 
 async function setUp(t: TestContext) {
   const world = await followPodsAndServices(t)
-  const told: string[] = []
-  world.members.subscribe((key) => told.push(key))
+  const reported: string[] = []
+  world.members.subscribe((key) => reported.push(key))
   return {
     ...world,
     /** The reported keys since the last call. */
-    told: (): readonly string[] => told.splice(0).sort(),
+    reported: (): readonly string[] => reported.splice(0).sort(),
     membersOf: (name: string): readonly (string | undefined)[] =>
       world.members.podsOf(service(name)).map(({ metadata }) => metadata?.name),
   }
@@ -37,7 +37,7 @@ test('a Service has the Pods of its namespace with all labels of its selector, w
 })
 
 test('a Service without a selector or of type ExternalName has no Pods; one with an empty selector has all', async (t) => {
-  const { pods, services, membersOf, told } = await setUp(t)
+  const { pods, services, membersOf, reported } = await setUp(t)
   await services.put(service('none'))
   await services.put(service('external', { app: 'web' }, 'ExternalName'))
   const written = service('null')
@@ -46,11 +46,11 @@ test('a Service without a selector or of type ExternalName has no Pods; one with
   await pods.put(pod('a', { app: 'web' }))
   await pods.put(pod('b'))
   assert.deepEqual(['none', 'null', 'external', 'all', 'unknown'].map(membersOf), [[], [], [], ['a', 'b'], []])
-  assert.deepEqual(told(), ['ns/all', 'ns/all'])
+  assert.deepEqual(reported(), ['ns/all', 'ns/all'])
 })
 
 test('members follow a selector that changes, appears or disappears, and subscribers receive nothing', async (t) => {
-  const { pods, services, membersOf, told } = await setUp(t)
+  const { pods, services, membersOf, reported } = await setUp(t)
   await pods.put(pod('a', { app: 'a' }))
   await pods.put(pod('b', { app: 'b' }))
   const seen: unknown[] = []
@@ -64,45 +64,45 @@ test('members follow a selector that changes, appears or disappears, and subscri
   await services.delete('ns/web')
   seen.push(membersOf('web'))
   assert.deepEqual(seen, [['a'], ['b'], [], ['b'], ['a', 'b'], [], []])
-  assert.deepEqual(told(), [])
+  assert.deepEqual(reported(), [])
 })
 
 test('an added or deleted Pod is reported for the Services that select it', async (t) => {
-  const { pods, services, told, membersOf } = await setUp(t)
+  const { pods, services, reported, membersOf } = await setUp(t)
   await services.put(service('a', { app: 'a' }))
   await services.put(service('also-a', { app: 'a' }))
   await services.put(service('b', { app: 'b' }))
   await pods.put(pod('one', { app: 'a' }))
-  assert.deepEqual(told(), ['ns/a', 'ns/also-a'])
+  assert.deepEqual(reported(), ['ns/a', 'ns/also-a'])
   await pods.delete('ns/one')
-  assert.deepEqual(told(), ['ns/a', 'ns/also-a'])
+  assert.deepEqual(reported(), ['ns/a', 'ns/also-a'])
   assert.deepEqual(membersOf('a'), [])
 })
 
 test('a change that affects no endpoint is not reported, but the Service has the new Pod', async (t) => {
-  const { pods, services, members, told } = await setUp(t)
+  const { pods, services, members, reported } = await setUp(t)
   await services.put(service('web', { app: 'web' }))
   await pods.put(pod('a', { app: 'web' }))
-  told()
+  reported()
   await pods.put(pod('a', { app: 'web' }, { spec: { nodeName: 'node-1' }, status: { phase: 'Running' } }))
-  assert.deepEqual(told(), [])
+  assert.deepEqual(reported(), [])
   assert.equal(members.podsOf(service('web'))[0]?.spec?.nodeName, 'node-1')
 })
 
 test('a label change is reported for the Services that the Pod leaves or joins; with an endpoint change also for the others', async (t) => {
-  const { pods, services, told } = await setUp(t)
+  const { pods, services, reported } = await setUp(t)
   for (const app of ['old', 'new']) await services.put(service(app, { app }))
   await services.put(service('both', { tier: 'front' }))
   await pods.put(pod('a', { app: 'old', tier: 'front' }))
-  told()
+  reported()
   await pods.put(pod('a', { app: 'new', tier: 'front' }))
-  assert.deepEqual(told(), ['ns/new', 'ns/old'])
+  assert.deepEqual(reported(), ['ns/new', 'ns/old'])
   await pods.put(pod('a', { app: 'old', tier: 'front' }, ready('True')))
-  assert.deepEqual(told(), ['ns/both', 'ns/new', 'ns/old'])
+  assert.deepEqual(reported(), ['ns/both', 'ns/new', 'ns/old'])
 })
 
 test('every change of a terminating Pod is reported', async (t) => {
-  const { pods, services, told } = await setUp(t)
+  const { pods, services, reported } = await setUp(t)
   await services.put(service('web', { app: 'web' }))
   const leaving = (phase: string): Pod => ({
     metadata: { namespace: 'ns', name: 'a', labels: { app: 'web' }, deletionTimestamp: '2026-01-01T00:00:00Z' },
@@ -110,17 +110,17 @@ test('every change of a terminating Pod is reported', async (t) => {
   })
   await pods.put(pod('a', { app: 'web' }))
   for (const phase of ['Running', 'Failed', 'Failed']) await pods.put(leaving(phase))
-  assert.deepEqual(told(), ['ns/web', 'ns/web', 'ns/web', 'ns/web'])
+  assert.deepEqual(reported(), ['ns/web', 'ns/web', 'ns/web', 'ns/web'])
 })
 
 test('a subscriber receives nothing after it has unsubscribed', async (t) => {
-  const { pods, services, members, told } = await setUp(t)
+  const { pods, services, members, reported } = await setUp(t)
   await services.put(service('web', { app: 'web' }))
-  const heard: string[] = []
-  const leave = members.subscribe((key) => heard.push(key))
+  const received: string[] = []
+  const leave = members.subscribe((key) => received.push(key))
   await pods.put(pod('a', { app: 'web' }))
   leave()
   await pods.put(pod('b', { app: 'web' }))
-  assert.deepEqual(heard, ['ns/web'])
-  assert.deepEqual(told(), ['ns/web', 'ns/web'])
+  assert.deepEqual(received, ['ns/web'])
+  assert.deepEqual(reported(), ['ns/web', 'ns/web'])
 })

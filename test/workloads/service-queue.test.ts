@@ -104,8 +104,8 @@ test('a failing Service is retried forever', async (t) => {
   queue.add('ns/web')
   await time.advance(60_000)
   assert.ok(syncs.length > 60, `${syncs.length}`)
-  const told = lines.filter(({ level }) => level !== 'debug').map(({ level, fields }) => `${level} ${fields.retries}`)
-  assert.deepEqual(told, ['warn 0', 'error 15'])
+  const logged = lines.filter(({ level }) => level !== 'debug').map(({ level, fields }) => `${level} ${fields.retries}`)
+  assert.deepEqual(logged, ['warn 0', 'error 15'])
 })
 
 test('a sync that found a stale copy is due as soon as the copy has caught up', async (t) => {
@@ -234,8 +234,8 @@ test('the first failure of a Service is a warning, except for an unreachable ser
   const { time, queue, lines } = setUp(t, (key) => Promise.reject(errors[key]), { workers: 1, retry: slow })
   for (const key of Object.keys(errors)) queue.add(key)
   await time.advance(1500)
-  const told = lines.map(({ level, fields }) => `${level} ${fields.service} ${fields.retries}`)
-  assert.deepEqual(told, [
+  const logged = lines.map(({ level, fields }) => `${level} ${fields.service} ${fields.retries}`)
+  assert.deepEqual(logged, [
     'warn ns/a 0',
     'debug ns/b 0',
     'debug ns/c 0',

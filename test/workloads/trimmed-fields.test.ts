@@ -165,13 +165,13 @@ test('trimmed Pods share equal labels, ports and conditions', () => {
 
 test('a trimmed Pod takes less than 700 bytes', () => {
   const count = 10_000
-  const kept: Pod[] = new Array(count)
-  for (let index = 0; index < 1000; index++) kept[index] = trimPod(wholePod(index))
-  kept.fill({})
+  const held: Pod[] = new Array(count)
+  for (let index = 0; index < 1000; index++) held[index] = trimPod(wholePod(index))
+  held.fill({})
   const before = heapBytes()
-  for (let index = 0; index < count; index++) kept[index] = trimPod(wholePod(index))
+  for (let index = 0; index < count; index++) held[index] = trimPod(wholePod(index))
   const each = (heapBytes() - before) / count
-  assert.equal(kept.length, count)
+  assert.equal(held.length, count)
   assert.ok(each < 700, `${each.toFixed(0)} bytes`)
 })
 

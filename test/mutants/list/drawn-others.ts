@@ -166,7 +166,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['telemetry/health.test.ts'],
   },
   'telemetry-http-serving-certificate-term': {
-    broken: 'tell: drops held.ca ??.',
+    broken: 'drops held.ca ??.',
     file: 'telemetry/http-serving-certificate.ts',
     text: "onExpiry?.('client-ca-file', validitiesIn(held.ca ?? ''))",
     instead: "onExpiry?.('client-ca-file', validitiesIn(''))",
@@ -376,14 +376,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     file: 'workloads/trimmed.ts',
     text: 'if (named.length === 0) return noContainers',
     instead: 'if (named.length === 1) return noContainers',
-    tests: ['workloads/kept.test.ts'],
+    tests: ['workloads/trimmed-fields.test.ts'],
   },
   'workloads-trimmed-negation': {
     broken: 'withoutManagedFields:: drops the "not" of !(\'managedFields\' in metadata).',
     file: 'workloads/trimmed.ts',
     text: "if (metadata === undefined || !('managedFields' in metadata)) return object",
     instead: "if (metadata === undefined || ('managedFields' in metadata)) return object",
-    tests: ['workloads/kept.test.ts'],
+    tests: ['workloads/trimmed-fields.test.ts'],
   },
   'workloads-service-members-term': {
     broken: '#dropIfEmpty:: drops && namespace.index.size === 0.',

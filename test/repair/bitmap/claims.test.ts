@@ -12,13 +12,13 @@ const service = (...clusterIPs: readonly string[]): Service =>
 
 /** What a Service holds and what is wrong with it. */
 function visit(cidrs: readonly Cidr[], given: Service): readonly string[] {
-  const told: string[] = []
+  const results: string[] = []
   clusterIpClaims(cidrs).visit(
     given,
-    (range, offset) => void told.push(`${range} ${offset}`),
-    ({ type, reason, note }) => void told.push(`${type} ${reason}: ${note}`),
+    (range, offset) => void results.push(`${range} ${offset}`),
+    ({ type, reason, note }) => void results.push(`${type} ${reason}: ${note}`),
   )
-  return told
+  return results
 }
 
 const range = fc
@@ -44,9 +44,9 @@ test('a ClusterIP has its offset in the allocation range, and is reported as out
       fc.pre(value >= 0n && value < 1n << BigInt(bitsOf(family)) && (family === 4 || value >> 32n !== 0xffffn))
       const address = addressOf(family, value)
       const offset = addressAllocationRange(cidr).offsetOf(address)
-      const told = visit([cidr], service(address.text))
-      if (offset === undefined) assert.match(told[0] ?? '', /^outOfRange/)
-      else assert.deepEqual(told, [`0 ${offset}`])
+      const results = visit([cidr], service(address.text))
+      if (offset === undefined) assert.match(results[0] ?? '', /^outOfRange/)
+      else assert.deepEqual(results, [`0 ${offset}`])
     }),
     { numRuns: 2_000 },
   )
@@ -133,14 +133,14 @@ test('ports and health check ports in the range are held, and a port outside the
     },
   } as Service
   const held: number[] = []
-  const told: unknown[] = []
+  const results: unknown[] = []
   claims.visit(
     service,
     (_, offset) => void held.push(offset),
-    (finding) => void told.push(finding),
+    (finding) => void results.push(finding),
   )
   assert.deepEqual(held, [1, 99])
-  assert.deepEqual(told, [
+  assert.deepEqual(results, [
     {
       type: 'outOfRange',
       reason: 'PortOutOfRange',

@@ -34,40 +34,40 @@ function seen(times: readonly number[], ...numbers: readonly number[]): LeakLedg
   return times.reduce((ledger, nowMs) => seenByPass(ledger, bits(...numbers), nowMs), noLeaks)
 }
 
-const ripe = (ledger: LeakLedger, nowMs: number): readonly number[] => [...dueLeaks(ledger, size, nowMs)]
+const due = (ledger: LeakLedger, nowMs: number): readonly number[] => [...dueLeaks(ledger, size, nowMs)]
 
 test('a leak is due in the third pass that finds it', () => {
-  assert.deepEqual(ripe(seen([0, 180_000], 3), 180_000), [])
-  assert.deepEqual(ripe(seen([0, 180_000, 360_000], 3), 360_000), [3])
+  assert.deepEqual(due(seen([0, 180_000], 3), 180_000), [])
+  assert.deepEqual(due(seen([0, 180_000, 360_000], 3), 360_000), [3])
 })
 
 test('a leak is not due before two minutes', () => {
   const ledger = seen([0, 10_000, 20_000, 30_000], 3)
-  assert.deepEqual(ripe(ledger, 119_999), [])
-  assert.deepEqual(ripe(ledger, 120_000), [3])
+  assert.deepEqual(due(ledger, 119_999), [])
+  assert.deepEqual(due(ledger, 120_000), [3])
 })
 
 test('each leaked number becomes due in its own time', () => {
   let ledger = seen([0, 60_000], 3)
   ledger = seenByPass(ledger, bits(3, 4), 120_000)
-  assert.deepEqual(ripe(ledger, 120_000), [3])
+  assert.deepEqual(due(ledger, 120_000), [3])
   ledger = seenByPass(ledger, bits(3, 4), 180_000)
   ledger = seenByPass(ledger, bits(3, 4), 240_000)
-  assert.deepEqual(ripe(ledger, 240_000), [3, 4])
+  assert.deepEqual(due(ledger, 240_000), [3, 4])
 })
 
 test('a number that one pass does not find leaked starts anew', () => {
   let ledger = seen([0, 60_000], 3, 4)
   ledger = seenByPass(ledger, bits(4), 120_000)
   ledger = seenByPass(ledger, bits(3, 4), 180_000)
-  assert.deepEqual(ripe(ledger, 180_000), [4])
+  assert.deepEqual(due(ledger, 180_000), [4])
 })
 
 test('a number that was released in between starts anew', () => {
   let ledger = seen([0, 60_000], 3, 4)
   ledger = stillTaken(stillTaken(ledger, bits(4, 5)), bits(3, 4))
   ledger = seenByPass(ledger, bits(3, 4), 180_000)
-  assert.deepEqual(ripe(ledger, 400_000), [4])
+  assert.deepEqual(due(ledger, 400_000), [4])
 })
 
 test('leaks that are never freed do not make the ledger grow', () => {
@@ -77,7 +77,7 @@ test('leaks that are never freed do not make the ledger grow', () => {
     ledger = seenByPass(ledger, bits(...numbers), pass * 60_000)
   }
   assert.equal(ledger.length, 1)
-  assert.equal(ripe(ledger, 50 * 60_000).length, size)
+  assert.equal(due(ledger, 50 * 60_000).length, size)
 })
 
 test('the given numbers are not modified', () => {
@@ -134,9 +134,9 @@ const contents = fc.record({
 })
 
 function read(claims: RangeClaims, range: number, stored: StoredRange): RangeReading {
-  const kept = claims.ranges[range]
-  assert.ok(kept)
-  return readRange(kept, stored, { claims, where: 'here', adopt: false })
+  const held = claims.ranges[range]
+  assert.ok(held)
+  return readRange(held, stored, { claims, where: 'here', adopt: false })
 }
 
 function asStored(content: RangeContent): StoredRange {
@@ -247,26 +247,26 @@ test('a duplicate number belongs to the oldest Service, and among equally old on
 
 test('leaks found in another range do not count for an adopted range', () => {
   const claims = nodePortClaims(parsePortRange('30000-30015'))
-  const [kept] = claims.ranges
-  assert.ok(kept)
+  const [held] = claims.ranges
+  assert.ok(held)
   const stored = asStored({ range: '29999-30014', data: new Uint8Array([0b100]) })
-  const reading = readRange(kept, stored, { claims, where: 'here', adopt: true })
-  const numbers = new Bitmap(kept.size)
+  const reading = readRange(held, stored, { claims, where: 'here', adopt: true })
+  const numbers = new Bitmap(held.size)
   numbers.add(1)
   const ledger = [{ numbers, sinceMs: 0, passes: 5 }]
-  const plan = planRange({ reading, held: new Bitmap(kept.size), ledger, nowMs: 500_000 })
+  const plan = planRange({ reading, held: new Bitmap(held.size), ledger, nowMs: 500_000 })
   assert.ok(plan.type === 'range')
   assert.deepEqual([[...plan.taken], [...plan.leaked], plan.changed], [[1], [], true])
 })
 
 test('freed leaks leave the ledger; leaks that are not due remain', () => {
   const claims = nodePortClaims(parsePortRange('30000-30015'))
-  const [kept] = claims.ranges
-  assert.ok(kept)
+  const [held] = claims.ranges
+  assert.ok(held)
   const stored = asStored({ range: '30000-30015', data: new Uint8Array([0b110]) })
-  const reading = readRange(kept, stored, { claims, where: 'here', adopt: false })
+  const reading = readRange(held, stored, { claims, where: 'here', adopt: false })
   const of = (offset: number): Bitmap => {
-    const numbers = new Bitmap(kept.size)
+    const numbers = new Bitmap(held.size)
     numbers.add(offset)
     return numbers
   }
@@ -274,7 +274,7 @@ test('freed leaks leave the ledger; leaks that are not due remain', () => {
     { numbers: of(1), sinceMs: 0, passes: 5 },
     { numbers: of(2), sinceMs: 400_000, passes: 5 },
   ]
-  const plan = planRange({ reading, held: new Bitmap(kept.size), ledger, nowMs: 500_000 })
+  const plan = planRange({ reading, held: new Bitmap(held.size), ledger, nowMs: 500_000 })
   assert.ok(plan.type === 'range')
   assert.deepEqual([...plan.leaked], [1])
   assert.deepEqual(

@@ -59,10 +59,10 @@ test('an answer from before an interruption of the watch is no longer up to date
   const { state, stored } = start()
   const first = stored(0b1)
   state.watched(first)
-  const { watchEvents: news } = state
+  const { watchEvents: eventsBefore } = state
   assert.ok(state.upToDate(first))
   state.interrupted()
-  assert.notEqual(state.watchEvents, news)
+  assert.notEqual(state.watchEvents, eventsBefore)
   assert.ok(state.outdated && !state.upToDate(first))
 })
 

@@ -200,17 +200,17 @@ describe('a number that was set while its Service released it', () => {
   })
 
   test('is not released if a Service holds it by then, in the informer, in the list, or since the read', async () => {
-    for (const heard of ['before', 'not', 'during'] as const) {
+    for (const seen of ['before', 'not', 'during'] as const) {
       const opened = await setInVain()
       const { world, writer, registry, catchUp, done, signal, time } = opened
       await time.advance(2_000)
-      if (heard === 'not') await opened.deafen()
-      if (heard === 'during') registry.afterRead = async () => void (await world.service(30_001))
+      if (seen === 'not') await opened.deafen()
+      if (seen === 'during') registry.afterRead = async () => void (await world.service(30_001))
       else await world.service(30_001)
-      if (heard === 'before') await catchUp()
+      if (seen === 'before') await catchUp()
       await done(writer.giveBack(signal))
       assert.deepEqual(await opened.taken(), [30_001, 30_002])
-      assert.deepEqual(opened.sent(), { before: [], not: ['list', 'read'], during: ['read'] }[heard])
+      assert.deepEqual(opened.sent(), { before: [], not: ['list', 'read'], during: ['read'] }[seen])
       await opened.end()
     }
   })

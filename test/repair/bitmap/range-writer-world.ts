@@ -43,10 +43,10 @@ export async function openWriter({ registry: around = (inner) => inner, adoptRan
   informer.subscribe((change) => holdings.apply(change))
   const permit = { mode: 'repair' as 'repair' | 'report', granted: async () => true, asked: 0 }
   const metrics = prometheusMetrics()
-  const told: string[] = []
+  const recorded: string[] = []
   const reporter = new RepairReporter({
     ...{ kind: claims.kind, logger, metrics, clock, user: { host: 'host-1' } },
-    events: { record: ({ reason, note }) => void told.push(`${reason} ${note}`) },
+    events: { record: ({ reason, note }) => void recorded.push(`${reason} ${note}`) },
   })
   const writer = new RangeWriter({
     ...{ api, clock, random, logger, registry, claims, adoptRange, holdings, index: 0 },
@@ -96,7 +96,7 @@ export async function openWriter({ registry: around = (inner) => inner, adoptRan
     /** The requests to the API server, then those to the registry, since the last call. */
     sent: () => [...requests.splice(0), ...registry.calls.splice(0).map((call) => call.replace(/ .*/, ''))],
     /** The Events since the last call. */
-    told: () => told.splice(0),
+    recorded: () => recorded.splice(0),
     taken: () => world.taken(),
     repaired: async () =>
       Number(/^apiserver_bootstrap_repairs_total\{.*\} (\d+)$/m.exec(await metrics.expose())?.[1] ?? 0),

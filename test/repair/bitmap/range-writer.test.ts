@@ -11,22 +11,22 @@ const notAllocated = (port: number, end = '; repairing'): string =>
   `PortNotAllocated Port ${port} is not allocated${end}`
 
 test('a range that has all held numbers is read and not written', async () => {
-  const { world, writer, done, catchUp, sent, told, signal, permit, end } = await openWriter()
+  const { world, writer, done, catchUp, sent, recorded, signal, permit, end } = await openWriter()
   await world.service(30_001)
   world.store([30_001, 30_005])
   await catchUp()
   assert.equal(writer.damaged, false)
   assert.deepEqual(await done(writer.repair(signal)), [])
-  assert.deepEqual([sent(), told(), permit.asked], [['read'], [], 0])
+  assert.deepEqual([sent(), recorded(), permit.asked], [['read'], [], 0])
   await end()
 })
 
 test('missing numbers are added after a live read of the Services that hold them, and reported once', async () => {
-  const { world, writer, done, catchUp, sent, told, taken, signal, repaired, set, reporter, claims, end } =
+  const { world, writer, done, catchUp, sent, recorded, taken, signal, repaired, set, reporter, claims, end } =
     await openWriter()
   const standing = claims.leaked(0, 99, false)
   reporter.report([{ ...standing, regarding: { metadata: { name: 'x' } } }], { full: false })
-  assert.equal(told().length, 1)
+  assert.equal(recorded().length, 1)
   await world.service(30_001, 30_002)
   await world.service(30_003)
   world.store([30_003, 30_050])
@@ -35,9 +35,9 @@ test('missing numbers are added after a live read of the Services that hold them
   assert.deepEqual(await done(writer.repair(signal, await writer.read(signal))), [])
   assert.deepEqual(sent(), ['get', 'read', 'write'])
   assert.deepEqual(await taken(), [30_001, 30_002, 30_003, 30_050])
-  assert.deepEqual(told(), [notAllocated(30_001), notAllocated(30_002)])
+  assert.deepEqual(recorded(), [notAllocated(30_001), notAllocated(30_002)])
   reporter.report([{ ...standing, regarding: { metadata: { name: 'x' } } }], { full: false })
-  assert.deepEqual(told(), [], 'what else stands is not forgotten')
+  assert.deepEqual(recorded(), [], 'what else stands is not forgotten')
   assert.equal(await repaired(), 2)
   assert.deepEqual(set(), await taken(), 'which is known at once')
   assert.equal(writer.damaged, false)
@@ -45,19 +45,19 @@ test('missing numbers are added after a live read of the Services that hold them
 })
 
 test('if the live read no longer finds the Service of a missing number, nothing is written', async () => {
-  const { world, writer, deafen, done, sent, told, signal, end } = await openWriter()
+  const { world, writer, deafen, done, sent, recorded, signal, end } = await openWriter()
   const gone = await world.service(30_001)
   world.store([])
   await world.time.advance(10)
   await deafen()
   await world.delete(gone)
   assert.deepEqual(await done(writer.repair(signal)), [])
-  assert.deepEqual([sent(), told()], [['get', 'read'], []])
+  assert.deepEqual([sent(), recorded()], [['get', 'read'], []])
   await end()
 })
 
 test('all numbers that the live read finds are set and reported; one that no Service holds later is released', async () => {
-  const { world, writer, deafen, done, catchUp, told, taken, signal, end } = await openWriter()
+  const { world, writer, deafen, done, catchUp, recorded, taken, signal, end } = await openWriter()
   const { metadata } = await world.service(30_001)
   world.store([])
   await catchUp()
@@ -70,7 +70,7 @@ test('all numbers that the live read finds are set and reported; one that no Ser
   )
   await done(writer.repair(signal))
   assert.deepEqual(await taken(), [30_001, 30_007])
-  assert.deepEqual(told(), [notAllocated(30_001), notAllocated(30_007)])
+  assert.deepEqual(recorded(), [notAllocated(30_001), notAllocated(30_007)])
   await world.delete({ metadata } as Service)
   assert.equal(writer.againMs, 2_000)
   await world.time.advance(2_000)
@@ -84,14 +84,14 @@ for (const [what, before] of [
   ['has no name yet', { range: '', data: bitsOf(30_050) }],
 ] as const) {
   test(`a range that ${what} is written after a list of all Services, even if these hold no number`, async () => {
-    const { world, writer, done, catchUp, sent, taken, told, logger, signal, end } = await openWriter()
+    const { world, writer, done, catchUp, sent, taken, recorded, logger, signal, end } = await openWriter()
     world.registry.put('servicenodeports', before)
     await catchUp()
     assert.equal(writer.damaged, true)
     await done(writer.repair(signal))
     assert.deepEqual(sent(), ['list', 'read', 'write'])
     assert.deepEqual(await taken(), before === undefined ? [] : [30_050])
-    assert.deepEqual(told(), [])
+    assert.deepEqual(recorded(), [])
     const lines = logger.lines.filter(({ message }) => message.startsWith('wrote'))
     assert.deepEqual(
       lines.map(({ fields }) => fields),
@@ -106,16 +106,16 @@ for (const [what, before] of [
 
 test('a range with another text is not changed; with adoptRange it is rewritten and audited', async () => {
   const other = { range: '30000-30199', data: bitsOf(30_050) }
-  const kept = await openWriter()
-  kept.world.registry.put('servicenodeports', other)
-  await kept.catchUp()
-  await kept.world.service(30_001)
-  await kept.catchUp()
-  assert.equal(kept.writer.damaged, false)
-  assert.deepEqual(await kept.done(kept.writer.repair(kept.signal)), [])
-  assert.deepEqual(kept.sent(), ['read'])
-  await kept.end()
-  const { world, writer, done, catchUp, sent, taken, told, logger, signal, end } = await openWriter({
+  const retained = await openWriter()
+  retained.world.registry.put('servicenodeports', other)
+  await retained.catchUp()
+  await retained.world.service(30_001)
+  await retained.catchUp()
+  assert.equal(retained.writer.damaged, false)
+  assert.deepEqual(await retained.done(retained.writer.repair(retained.signal)), [])
+  assert.deepEqual(retained.sent(), ['read'])
+  await retained.end()
+  const { world, writer, done, catchUp, sent, taken, recorded, logger, signal, end } = await openWriter({
     adoptRange: true,
   })
   await world.service(30_001)
@@ -135,7 +135,7 @@ test('a range with another text is not changed; with adoptRange it is rewritten 
   )
   assert.equal(logger.lines.filter(({ message }) => message.startsWith('wrote')).length, 0)
   assert.deepEqual(
-    told().map((event) => event.replace(/ .*/, '')),
+    recorded().map((event) => event.replace(/ .*/, '')),
     ['ServiceRangeAdopted', 'PortNotAllocated'],
   )
   await end()
@@ -156,7 +156,7 @@ test('a range that must not be rewritten becomes a finding once a number is miss
 })
 
 test('without permission to write, the range is read again after 20 ms and only numbers still missing are returned', async () => {
-  const { world, writer, done, catchUp, sent, told, taken, signal, permit, end } = await openWriter()
+  const { world, writer, done, catchUp, sent, recorded, taken, signal, permit, end } = await openWriter()
   await world.service(30_001, 30_002)
   world.store([])
   await catchUp()
@@ -175,7 +175,7 @@ test('without permission to write, the range is read again after 20 ms and only 
   permit.granted = async () => false
   findings = writer.repair(signal)
   assert.equal((await done(findings)).length, 2)
-  assert.deepEqual([sent(), permit.asked, told()], [['read', 'read'], 1, []])
+  assert.deepEqual([sent(), permit.asked, recorded()], [['read', 'read'], 1, []])
   assert.deepEqual(await taken(), [30_001])
   permit.granted = () => Promise.reject(new KubeError('Unreachable', 'nobody answers'))
   await assert.rejects(done(writer.repair(signal)), /nobody answers/)
@@ -183,7 +183,7 @@ test('without permission to write, the range is read again after 20 ms and only 
 })
 
 test('a dry run returns what it would repair, and counts no repair', async () => {
-  const { world, writer, done, catchUp, told, repaired, signal, end } = await openWriter({
+  const { world, writer, done, catchUp, recorded, repaired, signal, end } = await openWriter({
     registry: (inner) => new DryRunRangeRegistry(inner, memoryLogger()),
   })
   await world.service(30_001)
@@ -193,7 +193,7 @@ test('a dry run returns what it would repair, and counts no repair', async () =>
     (await done(writer.repair(signal))).map(({ note }) => note),
     ['Port 30001 is not allocated; repairing'],
   )
-  assert.deepEqual([told(), await repaired()], [[], 0])
+  assert.deepEqual([recorded(), await repaired()], [[], 0])
   await end()
 })
 

@@ -12,8 +12,8 @@ async function convertedAfter(
 ): Promise<{ readonly world: RangeWorld; readonly master: RangeMaster; readonly service: Service }> {
   const world = await RangeWorld.start()
   const service = await world.service(30_001)
-  const kept = await world.service(30_002)
-  assert.ok(kept)
+  const held = await world.service(30_002)
+  assert.ok(held)
   world.store([30_001, 30_002])
   const master = world.master('a').run()
   await world.time.advance(1_000)

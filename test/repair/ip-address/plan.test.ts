@@ -80,9 +80,9 @@ describe('the plan for a ClusterIP', () => {
   })
 
   test('only reports an IPAddress of another Service that holds the address, however that one spells it', () => {
-    const told = 'report: Cluster IP [IPv4]:10.0.0.1 was assigned to multiple services; please recreate service'
-    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '10.0.0.1') }), told)
-    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '010.0.0.1') }), told)
+    const report = 'report: Cluster IP [IPv4]:10.0.0.1 was assigned to multiple services; please recreate service'
+    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '10.0.0.1') }), report)
+    assert.equal(note({ ipAddress: ipAddress('10.0.0.1', 'api'), parent: service('api', '010.0.0.1') }), report)
   })
 
   test('corrects wrong labels and preserves the rest', () => {
@@ -193,12 +193,12 @@ describe('the plan for an IPAddress', () => {
 })
 
 describe('a check of all IPAddresses', () => {
-  const stray = ipAddress('10.0.0.1', 'gone')
+  const unowned = ipAddress('10.0.0.1', 'gone')
   const holder = service('web', '10.0.0.1')
   const view: ServiceIpView = {
     holdersOf: (name) => (name === '10.0.0.1' ? [holder] : []),
     serviceOf: () => undefined,
-    ipAddressOf: () => stray,
+    ipAddressOf: () => unowned,
     ageMs: () => Number.POSITIVE_INFINITY,
     orphanedMs: () => Number.POSITIVE_INFINITY,
     inRange: () => true,
@@ -206,7 +206,7 @@ describe('a check of all IPAddresses', () => {
   }
   const types = (scope: Partial<CheckScope>, changes: Partial<ServiceIpView> = {}): readonly string[] =>
     atOnce(
-      check({ names: ['10.0.0.1'], existing: [stray], deleting: true, ...scope }, { ...view, ...changes }),
+      check({ names: ['10.0.0.1'], existing: [unowned], deleting: true, ...scope }, { ...view, ...changes }),
     ).writes.map(({ type }) => type)
 
   test('does not also delete an IPAddress that it recreates for a Service', () => {
@@ -219,12 +219,12 @@ describe('a check of all IPAddresses', () => {
     assert.deepEqual(types({}, { holdersOf: () => [], orphanedMs: () => 4_999 }), [])
     const found = atOnce(
       check(
-        { names: [], existing: [stray], deleting: true },
+        { names: [], existing: [unowned], deleting: true },
         { ...view, holdersOf: () => [], orphanedMs: () => 4_999 },
       ),
     )
     assert.equal(found.againMs, 1)
-    assert.deepEqual(found.orphans, [stray])
+    assert.deepEqual(found.orphans, [unowned])
     assert.deepEqual(types({}, { holdersOf: () => [], orphanedMs: () => 5_000 }), ['delete'])
   })
 
@@ -234,7 +234,7 @@ describe('a check of all IPAddresses', () => {
       [5_000, 0],
     ] as const) {
       const nobodys = { ...view, holdersOf: () => [], orphanedMs: () => orphanedMs }
-      const found = atOnce(check({ names: [], existing: [stray], deleting: false }, nobodys))
+      const found = atOnce(check({ names: [], existing: [unowned], deleting: false }, nobodys))
       assert.deepEqual(found.writes, [])
       assert.equal(found.againMs, againMs)
     }

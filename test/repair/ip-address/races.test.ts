@@ -204,7 +204,7 @@ test('an address in a ServiceCIDR that the watch delivers late is not reported',
   await world.server.api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.0.2.0/24'] } })
   await world.service('web', { clusterIP: '192.0.2.7' })
   await world.advance(400_000)
-  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.recorded, [])
   assert.deepEqual(master.requests, [])
   await world.end()
 })
@@ -264,7 +264,7 @@ test('nothing is written without a permit, and the permit is requested only if s
   await world.advance(1_000)
   assert.equal(asked, 1)
   assert.deepEqual(master.writes, [])
-  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.recorded, [])
   granted = true
   await world.advance(200_000)
   await world.assertRight()
@@ -283,9 +283,9 @@ test('beside a server that repairs by itself, full passes report the problems an
   await world.deleteIp(shared)
   await world.service('second', { clusterIP: shared })
   await world.advance(100_000)
-  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.recorded, [])
   await world.advance(100_000)
-  assert.deepEqual(master.told.toSorted(), [
+  assert.deepEqual(master.recorded.toSorted(), [
     `ClusterIPAlreadyAllocated Cluster IP [IPv4]:${shared} was assigned to multiple services; please recreate service`,
     `ClusterIPNotAllocated Cluster IP [IPv4]: ${ip} is not allocated`,
     'IPAddressNotAllocated IPAddress: 10.96.0.9 for Service default/gone appears to have leaked',
@@ -302,11 +302,11 @@ test('new Services whose IPAddresses arrive late are not reported, and lost IPAd
   const [ip = ''] = await world.services(5)
   await world.advance(20_000)
   assert.ok(master.writes.length > 0, 'it tried to make them')
-  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.recorded, [])
   await world.assertRight()
   await world.deleteIp(ip)
   await world.advance(4_000)
-  assert.equal(master.told.length, 1)
+  assert.equal(master.recorded.length, 1)
   await world.end()
 })
 
@@ -342,7 +342,7 @@ describe('requests that the server refuses are retried until they succeed', () =
     const remove = master.line.faults.add(failing)
     await world.advance(30_000)
     assert.equal(master.settled, false)
-    assert.deepEqual(master.told, [])
+    assert.deepEqual(master.recorded, [])
     assert.match(master.repair.fault() ?? '', /500/)
     assert.ok(master.requests.length < 60, `${master.requests.length} lists in 30 s`)
     remove()
@@ -430,7 +430,7 @@ test('the repair waits for the default ServiceCIDR, and reports that as its faul
   await world.advance(100_000)
   assert.match(master.repair.fault() ?? '', /^waiting for the ServiceCIDR kubernetes to be created$/)
   assert.equal(master.settled, false)
-  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.recorded, [])
   await api.create(serviceCidrs, { metadata: { name: 'kubernetes' }, spec: { cidrs: ['10.96.0.0/16'] } })
   await world.advance(200)
   await world.assertRight()
@@ -539,7 +539,7 @@ test('an address that a Service gives up is not recreated while its server store
   const { world, master } = await convertedAfter(40)
   await world.advance(10_000)
   assert.deepEqual(master.writes, [])
-  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.recorded, [])
   await world.end()
 })
 

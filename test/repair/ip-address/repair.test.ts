@@ -71,7 +71,7 @@ test('the normal creation and deletion of Services cause no request', async () =
   }
   await world.advance(600_000)
   assert.deepEqual(master.requests, [])
-  assert.deepEqual(master.told, [])
+  assert.deepEqual(master.recorded, [])
   await world.end()
 })
 
@@ -124,8 +124,8 @@ test('an IPAddress with a wrong parent is recreated within a second, whether or 
   }
   await world.advance(1_000)
   await world.assertRight()
-  assert.equal(master.told.length, 3)
-  for (const note of master.told)
+  assert.equal(master.recorded.length, 3)
+  for (const note of master.recorded)
     assert.match(note, /^ClusterIPNotAllocated the ClusterIP .* has a wrong reference; repairing$/)
   assert.deepEqual(
     [...master.writes].sort(),
@@ -153,7 +153,7 @@ test('wrong labels are corrected in place, and other labels and annotations are 
   assert.deepEqual(after?.metadata?.labels, { ...before.metadata?.labels, team: 'a' })
   assert.deepEqual(after?.metadata?.annotations, annotations)
   assert.deepEqual(master.writes, [`PUT ${ip}`])
-  assert.deepEqual(master.told, [], 'upstream gives no event of labels')
+  assert.deepEqual(master.recorded, [], 'upstream gives no event of labels')
   await world.end()
 })
 
@@ -167,7 +167,7 @@ test('an orphan is deleted after 60 seconds, not before', async () => {
   assert.deepEqual(master.requests, [])
   await world.advance(300)
   assert.equal(await world.ip('10.96.0.77'), undefined)
-  assert.deepEqual(master.told, [
+  assert.deepEqual(master.recorded, [
     'IPAddressNotAllocated IPAddress: 10.96.0.77 for Service default/never-made appears to have leaked: cleaning up',
   ])
   await world.end()
@@ -225,7 +225,7 @@ test('an IPAddress that is created anew for a deleted Service is deleted after 6
   assert.ok(await world.ip(ip), 'it is another one, which may belong to a Service in the making')
   await world.advance(2_000)
   assert.equal(await world.ip(ip), undefined)
-  assert.equal(master.told.length, 1)
+  assert.equal(master.recorded.length, 1)
   await world.end()
 })
 
@@ -255,20 +255,21 @@ test('an IPAddress whose Service does not hold the address is deleted after 60 s
   await world.advance(2_000)
   const master = world.master()
   await world.advance(10_000)
-  const strays = ['10.96.0.31', '10.96.0.32', 'fd00::9']
+  const unowned = ['10.96.0.31', '10.96.0.32', 'fd00::9']
   await world.makeIp('10.96.0.31', { name: 'external' })
   await world.makeIp('10.96.0.32', { name: 'web' })
   await world.makeIp('fd00::9', { name: 'web' }, { ...allocatorLabels, 'ipaddress.kubernetes.io/ip-family': 'IPv6' })
   const there = async (): Promise<readonly string[]> => {
     const names = (await world.ips()).map(({ metadata }) => metadata?.name ?? '')
-    return strays.filter((name) => names.includes(name))
+    return unowned.filter((name) => names.includes(name))
   }
   await world.advance(59_900)
-  assert.deepEqual(await there(), strays)
+  assert.deepEqual(await there(), unowned)
   await world.advance(300)
   assert.deepEqual(await there(), [])
-  assert.equal(master.told.length, 3)
-  for (const note of master.told) assert.match(note, /^IPAddressWrongReference .* has a wrong reference; cleaning up$/)
+  assert.equal(master.recorded.length, 3)
+  for (const note of master.recorded)
+    assert.match(note, /^IPAddressWrongReference .* has a wrong reference; cleaning up$/)
   await world.assertRight()
   await world.end()
 })
@@ -294,11 +295,14 @@ test('of two Services with one address the older one retains it, and each full p
   const master = world.master()
   await world.advance(1_000)
   assert.equal((await world.ip(ip))?.spec?.parentRef?.name, 'older')
-  const told = `ClusterIPAlreadyAllocated Cluster IP [IPv4]:${ip} was assigned to multiple services; please recreate service`
-  assert.deepEqual(master.told, [`ClusterIPNotAllocated Cluster IP [IPv4]: ${ip} is not allocated; repairing`, told])
+  const event = `ClusterIPAlreadyAllocated Cluster IP [IPv4]:${ip} was assigned to multiple services; please recreate service`
+  assert.deepEqual(master.recorded, [
+    `ClusterIPNotAllocated Cluster IP [IPv4]: ${ip} is not allocated; repairing`,
+    event,
+  ])
   assert.equal(master.settled, true, 'there is nothing that the repair could do')
   await world.advance(200_000)
-  assert.deepEqual(master.told.slice(2), [told])
+  assert.deepEqual(master.recorded.slice(2), [event])
 
   await world.deleteService('older')
   await world.advance(1_000)
@@ -316,7 +320,7 @@ test('an address outside every ServiceCIDR is reported, and is allocated once a 
   const master = world.master()
   await world.advance(1_000)
   const note = 'Cluster IP [IPv4]: 192.0.2.7 is not within any configured Service CIDR; please recreate service'
-  assert.deepEqual(master.told, [`ClusterIPOutOfRange ${note}`])
+  assert.deepEqual(master.recorded, [`ClusterIPOutOfRange ${note}`])
   assert.equal(await world.ip('192.0.2.7'), undefined)
 
   await api.create(serviceCidrs, { metadata: { name: 'more' }, spec: { cidrs: ['192.0.2.0/24', 'fd00:1::/64'] } })
@@ -346,7 +350,7 @@ test('a Service that an older server stored without an IPAddress gets one within
   await world.service('web', { clusterIP: '10.96.0.10' })
   await world.advance(100)
   await world.assertRight()
-  assert.equal(master.told.length, 1)
+  assert.equal(master.recorded.length, 1)
   await world.end()
 })
 

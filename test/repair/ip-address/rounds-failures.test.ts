@@ -89,7 +89,7 @@ describe('a write that fails', () => {
     assert.deepEqual(world.sent().slice(2, 4), [`create ${B}`, `create ${A}`])
     assert.match(world.rounds.failure ?? '', /Forbidden/)
     assert.deepEqual(await world.next(), [[B, A].join(), 10])
-    assert.deepEqual(world.told(), [`Cluster IP [IPv4]: ${A} is not allocated; repairing`])
+    assert.deepEqual(world.notes(), [`Cluster IP [IPv4]: ${A} is not allocated; repairing`])
   })
 
   test('does not count as a repair, and neither does one that conflicts', async () => {
@@ -148,7 +148,7 @@ describe('a delete that fails', () => {
 
   test('is no failure if another client changed the IPAddress', async () => {
     const world = await undeleted('Conflict')
-    assert.deepEqual([world.rounds.failure, world.settled(), world.told()], [undefined, true, []])
+    assert.deepEqual([world.rounds.failure, world.settled(), world.notes()], [undefined, true, []])
     assert.deepEqual(await world.next(), ['full', 5_000])
   })
 })
@@ -167,7 +167,7 @@ describe('a check that fails as a whole', () => {
       assert.equal(world.rounds.failure, 'ServerError it is')
       assert.deepEqual(world.availability, [`failed ${source}`])
       assert.equal(await world.counted(failures), 1)
-      assert.deepEqual(world.told(), [])
+      assert.deepEqual(world.notes(), [])
       await world.round(only(B))
       await world.round(only('10.96.0.3'))
       assert.equal(world.rounds.failure, 'ServerError it is')

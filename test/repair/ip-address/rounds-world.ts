@@ -110,7 +110,7 @@ export function openRounds() {
   const stop = new AbortController()
 
   /** Applies a change to the copy of Services. */
-  const tell = (type: 'ADDED' | 'DELETED', object: Service): void => {
+  const applyChange = (type: 'ADDED' | 'DELETED', object: Service): void => {
     known.services.store.apply({ type, object })
   }
   return Object.assign(world, {
@@ -119,12 +119,12 @@ export function openRounds() {
     /** Adds these Services to the server and to the copy. */
     store(...objects: readonly Service[]): void {
       for (const object of objects) live.set(keyOfObject(object), object)
-      for (const object of objects) tell('ADDED', object)
+      for (const object of objects) applyChange('ADDED', object)
     },
     /** Removes the Service from the copy; with `server`, from the server too. */
     forget(object: Service, where: 'copy' | 'server'): void {
       if (where === 'server') live.delete(keyOfObject(object))
-      tell('DELETED', object)
+      applyChange('DELETED', object)
     },
     hear(object: IpAddress): void {
       known.ips.store.apply({ type: 'MODIFIED', object })
@@ -140,7 +140,7 @@ export function openRounds() {
     /** The requests since the last call. */
     sent: () => requests.splice(0),
     /** The events since the last call, as their notes. */
-    told: () => events.splice(0).map(({ note }) => note),
+    notes: () => events.splice(0).map(({ note }) => note),
     /** The next round that is scheduled within ten minutes, and the milliseconds until then. */
     async next(): Promise<readonly [string, number] | undefined> {
       const giveUp = new AbortController()

@@ -22,7 +22,7 @@ test('a round that finds all in sync sends no request; only a full round settles
   await world.time.advance(10_000)
   await world.round(all)
   assert.equal(await world.counted(age), 10)
-  assert.deepEqual([world.sent(), world.told(), world.availability, await world.next()], [[], [], [], undefined])
+  assert.deepEqual([world.sent(), world.notes(), world.availability, await world.next()], [[], [], [], undefined])
 })
 
 test('a missing IPAddress is created after a live read and reported once, and its Service is read once more', async () => {
@@ -32,7 +32,7 @@ test('a missing IPAddress is created after a live read and reported once, and it
   world.granted = async () => ++granted > 0
   await world.round(only(A))
   assert.deepEqual(world.sent(), ['get web', `create ${A}`, 'get web'])
-  assert.deepEqual(world.told(), [notAllocated(A)])
+  assert.deepEqual(world.notes(), [notAllocated(A)])
   assert.equal(granted, 1)
   assert.equal(
     await world.counted('apiserver_bootstrap_repairs_total\\{repair="cluster-ip",reason="ClusterIPNotAllocated"\\}'),
@@ -49,7 +49,7 @@ test('only what the live read confirms is written and reported', async () => {
   world.live.set('default/changed', service('changed', '10.96.0.9'))
   await world.round(only(A, B, '10.96.0.3'))
   assert.deepEqual(world.sent(), ['get gone', 'get changed', 'get right', 'create 10.96.0.3', 'get right'])
-  assert.deepEqual(world.told(), [notAllocated('10.96.0.3')])
+  assert.deepEqual(world.notes(), [notAllocated('10.96.0.3')])
 })
 
 test('beside a server that repairs by itself only full rounds report, after a live read and without a permit', async () => {
@@ -61,10 +61,10 @@ test('beside a server that repairs by itself only full rounds report, after a li
   world.hear(ip(C, 'older'))
   world.live.delete('default/gone')
   for (const work of [only(A), only(C), all]) await world.round(work)
-  assert.deepEqual([world.sent(), world.told()], [[], []])
+  assert.deepEqual([world.sent(), world.notes()], [[], []])
   await world.round(full)
   assert.deepEqual(world.sent(), ['get web', 'get gone'])
-  assert.deepEqual(world.told(), [
+  assert.deepEqual(world.notes(), [
     `Cluster IP [IPv4]:${C} was assigned to multiple services; please recreate service`,
     `Cluster IP [IPv4]: ${A} is not allocated`,
   ])
@@ -76,10 +76,10 @@ test('without a permit no round writes, and only a full round reports', async ()
   world.granted = async () => false
   world.store(web)
   for (const work of [only(A), all]) await world.round(work)
-  assert.deepEqual([world.sent(), world.told()], [[], []])
+  assert.deepEqual([world.sent(), world.notes()], [[], []])
   await world.round(full)
   assert.deepEqual(world.sent(), ['get web'])
-  assert.deepEqual(world.told(), [`Cluster IP [IPv4]: ${A} is not allocated`])
+  assert.deepEqual(world.notes(), [`Cluster IP [IPv4]: ${A} is not allocated`])
 })
 
 test('an address whose IPAddress was just deleted is left to its server in every round', async () => {
@@ -87,10 +87,10 @@ test('an address whose IPAddress was just deleted is left to its server in every
   world.store(web)
   world.schedule.markDeleted(A)
   for (const work of [only(A), all, full]) await world.round(work)
-  assert.deepEqual([world.sent(), world.told()], [[], []])
+  assert.deepEqual([world.sent(), world.notes()], [[], []])
   await world.time.advance(300)
   await world.round(only(A))
-  assert.deepEqual(world.told(), [notAllocated(A)])
+  assert.deepEqual(world.notes(), [notAllocated(A)])
   world.hear(ip(A, 'web'))
   world.schedule.markDeleted(B)
   world.hear(ip(B, 'gone'))
@@ -131,7 +131,7 @@ describe('an IPAddress without its Service', () => {
     assert.deepEqual(world.sent(), [], 'only a full round deletes')
     await world.round(full)
     assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
-    assert.deepEqual(world.told(), [leaked(A)])
+    assert.deepEqual(world.notes(), [leaked(A)])
     assert.deepEqual((await world.next())?.[0], 'full, regular', 'that was scheduled')
   })
 
@@ -188,7 +188,7 @@ describe('an IPAddress without its Service', () => {
     }
     await world.round(full)
     assert.deepEqual(world.sent(), ['get gone'])
-    assert.deepEqual(world.told(), [])
+    assert.deepEqual(world.notes(), [])
     await world.round(full)
     assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
   })
@@ -216,7 +216,7 @@ describe('an IPAddress without its Service', () => {
     await world.round(full)
     assert.deepEqual(world.sent(), ['get web', 'get gone'])
     assert.deepEqual(await world.next(), ['full, regular', 5_000])
-    assert.deepEqual(world.told(), [])
+    assert.deepEqual(world.notes(), [])
   })
 })
 
@@ -234,7 +234,7 @@ describe('an address that another client repairs first', () => {
   test('is retried at once and reported only after five seconds, and neither settles nor counts as a failure', async () => {
     const world = overtaken()
     await world.round(full)
-    assert.deepEqual(world.told(), [])
+    assert.deepEqual(world.notes(), [])
     assert.deepEqual([world.settled(), world.rounds.failure, world.availability], [false, undefined, []])
     assert.equal(await world.counted('apiserver_clusterip_repair_reconcile_errors_total'), 0)
     const [scope, delayMs = 0] = (await world.next()) ?? []
@@ -242,10 +242,10 @@ describe('an address that another client repairs first', () => {
     assert.ok(delayMs <= 2, `${delayMs} ms`)
     await world.time.advance(4_980)
     await world.round(only(A))
-    assert.deepEqual(world.told(), [])
+    assert.deepEqual(world.notes(), [])
     await world.time.advance(5_000 - world.time.nowMs)
     await world.round(only(A))
-    assert.deepEqual(world.told(), [notAllocated(A)])
+    assert.deepEqual(world.notes(), [notAllocated(A)])
     world.before = async () => {}
     await world.round(only(A))
     assert.equal(world.settled(), true)
@@ -263,13 +263,13 @@ describe('an address that another client repairs first', () => {
       world.unhear(ip(A, 'web'))
       await world.time.advance(6_000)
       await world.round(only(A))
-      assert.deepEqual(world.told(), [])
+      assert.deepEqual(world.notes(), [])
       await world.time.advance(2_000)
       for (const work of [only(B), all, full]) await world.round(work)
       await world.time.advance(3_000)
-      assert.deepEqual(world.told(), [])
+      assert.deepEqual(world.notes(), [])
       await world.round(only(A))
-      assert.deepEqual(world.told(), [notAllocated(A)], 'the rounds of others, and those that it failed, count on')
+      assert.deepEqual(world.notes(), [notAllocated(A)], 'the rounds of others, and those that it failed, count on')
     })
   }
 
@@ -279,7 +279,7 @@ describe('an address that another client repairs first', () => {
       if (request === 'get web') world.hear(ip(A, 'web'))
     }
     await world.round(full)
-    assert.deepEqual([world.sent(), world.told(), world.settled()], [['get web'], [], true])
+    assert.deepEqual([world.sent(), world.notes(), world.settled()], [['get web'], [], true])
     assert.equal(await world.next(), undefined)
   })
 })
@@ -292,13 +292,13 @@ describe('an address outside all ranges', () => {
     world.store(web, service('other', B))
     world.outOfRange.add(A)
     await world.round(only(A, B))
-    assert.deepEqual(world.told(), [notAllocated(B)])
+    assert.deepEqual(world.notes(), [notAllocated(B)])
     assert.deepEqual(await world.next(), ['full, regular', 5_000])
     world.hear(ip(B, 'other'))
     await world.round(full)
-    assert.deepEqual(world.told(), [note])
+    assert.deepEqual(world.notes(), [note])
     await world.round(only(A))
-    assert.deepEqual(world.told(), [])
+    assert.deepEqual(world.notes(), [])
     assert.ok(((await world.next())?.[1] ?? 0) > 100_000, 'the pass of the next interval')
   })
 
@@ -307,10 +307,10 @@ describe('an address outside all ranges', () => {
     world.store(web)
     world.outOfRange.add(A)
     await world.round(full)
-    assert.deepEqual(world.told(), [note])
+    assert.deepEqual(world.notes(), [note])
     world.store(service('other', A))
     await world.round(only(A))
-    assert.deepEqual(world.told(), [])
+    assert.deepEqual(world.notes(), [])
     assert.deepEqual(await world.next(), ['full, regular', 5_000])
     world.outOfRange.clear()
     world.forget(service('other', A), 'server')
@@ -318,7 +318,7 @@ describe('an address outside all ranges', () => {
     await world.round(full)
     world.outOfRange.add(A)
     await world.round(only(A))
-    assert.deepEqual(world.told(), [])
+    assert.deepEqual(world.notes(), [])
     assert.deepEqual(await world.next(), ['full', 5_000], 'the last full round found the address in range')
   })
 })
@@ -329,11 +329,11 @@ test('a persisting finding is reported again by the regular pass of the interval
   world.hear(ip(A, 'older'))
   await world.round(full)
   const note = `Cluster IP [IPv4]:${A} was assigned to multiple services; please recreate service`
-  assert.deepEqual(world.told(), [note])
+  assert.deepEqual(world.notes(), [note])
   for (const work of [only(A), all, { ...full, regular: false }]) await world.round(work)
-  assert.deepEqual(world.told(), [])
+  assert.deepEqual(world.notes(), [])
   await world.round(full)
-  assert.deepEqual(world.told(), [note])
+  assert.deepEqual(world.notes(), [note])
 })
 
 test('an IPAddress that a policy refuses is retried with delays that grow to ten seconds', async () => {

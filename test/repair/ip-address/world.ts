@@ -177,7 +177,7 @@ export class Master {
   }
 
   /** The reasons and notes of the events, in order. */
-  get told(): readonly string[] {
+  get recorded(): readonly string[] {
     return this.events.map(({ reason, note }) => `${reason} ${note}`)
   }
 

@@ -150,8 +150,8 @@ test('configmap: while kube-system is missing, every range is absent and writes 
   )
   await makeNamespace()
   assert.equal(inWords(await registry.write(name, content, { type: 'absent' }, patient)), '1-9 01')
-  await until(world, 'the change', () => seen.told.length === 1)
-  assert.deepEqual(seen.log.toSorted(), ['look', `${name} 1-9 01`, 'stands'])
+  await until(world, 'the change', () => seen.received.length === 1)
+  assert.deepEqual(seen.log.toSorted(), ['established', 'read', `${name} 1-9 01`])
 })
 
 test('configmap: requests concern only the ConfigMaps of the ranges, each by its name', async (t) => {
@@ -211,13 +211,13 @@ test('configmap: a watch that is cut off resumes and delivers every change in or
   faults.resetStreams()
   await world.pass(100)
   for (const data of [1, 0, 1]) await put(other, name, '1-9', data)
-  await until(world, 'word of the outage', () => seen.log.includes('broke'))
+  await until(world, 'word of the outage', () => seen.log.includes('failed'))
   faults.clear()
-  await until(world, 'the changes', () => seen.told.length === 3)
-  await until(world, 'word of its end', () => seen.log.at(-1) === 'stands' || seen.log.at(-2) === 'stands')
-  const [stands, look] = ['stands', 'look'].map((word) => seen.log.filter((line) => line === word).length)
-  assert.deepEqual([stands, look], [2, 1])
-  assert.deepEqual(seen.told.map(inWords), ['1-9 01', '1-9 00', '1-9 01'])
+  await until(world, 'the changes', () => seen.received.length === 3)
+  await until(world, 'word of its end', () => seen.log.at(-1) === 'established' || seen.log.at(-2) === 'established')
+  const [stands, read] = ['established', 'read'].map((word) => seen.log.filter((line) => line === word).length)
+  assert.deepEqual([stands, read], [2, 1])
+  assert.deepEqual(seen.received.map(inWords), ['1-9 01', '1-9 00', '1-9 01'])
 })
 
 test('configmap: a watch whose history was compacted reports that the ranges must be read again', async (t) => {
@@ -231,11 +231,11 @@ test('configmap: a watch whose history was compacted reports that the ranges mus
   await world.pass(2_000)
   server.compact()
   faults.clear()
-  await until(world, 'a look for each watch', () => seen.log.filter((line) => line === 'look').length === 4)
-  assert.deepEqual(seen.told, [])
+  await until(world, 'a look for each watch', () => seen.log.filter((line) => line === 'read').length === 4)
+  assert.deepEqual(seen.received, [])
   await put(other, name, '1-9', 3)
-  await until(world, 'the change', () => seen.told.length === 1)
-  assert.deepEqual(seen.told.map(inWords), ['1-9 03'])
+  await until(world, 'the change', () => seen.received.length === 1)
+  assert.deepEqual(seen.received.map(inWords), ['1-9 03'])
 })
 
 test('configmap: a day without changes does not interrupt the watch', async (t) => {
@@ -243,30 +243,30 @@ test('configmap: a day without changes does not interrupt the watch', async (t) 
   const seen = await watching(world, world.registry, t)
   await world.pass(24 * 3_600_000)
   await put(world.other, name, '1-9', 1)
-  await until(world, 'the change', () => seen.told.length === 1)
-  assert.deepEqual(seen.log.toSorted(), ['look', `${name} 1-9 01`, 'stands'])
+  await until(world, 'the change', () => seen.received.length === 1)
+  assert.deepEqual(seen.log.toSorted(), ['established', 'read', `${name} 1-9 01`])
 })
 
 test('configmap: an error that the watcher throws ends the whole watch', async () => {
   const world = await setUp()
   const mistake = new Error('a mistake')
-  const told: unknown[] = []
+  const received: unknown[] = []
   const ended = world.registry.watch({
     onChange(change) {
-      told.push(change)
+      received.push(change)
       if (change !== undefined) throw mistake
     },
     report: () => {},
     signal: patient,
   })
   const rejected = assert.rejects(ended, mistake)
-  await until(world, 'the watch', () => told.length === 1)
+  await until(world, 'the watch', () => received.length === 1)
   await put(world.other, name, '1-9', 1)
   await put(world.other, 'serviceips', '10.0.0.0/24', 1)
   await world.pass(1_000)
   await rejected
-  const before = told.length
+  const before = received.length
   await put(world.other, 'secondaryserviceips', 'fd00::/112', 1)
   await world.pass(1_000)
-  assert.equal(told.length, before)
+  assert.equal(received.length, before)
 })

@@ -54,11 +54,11 @@ export function inWords(stored: StoredRange | undefined): string {
   return stored?.type ?? 'overtaken'
 }
 
-/** What a watch reported: `look`, `stands`, `broke`, and each change as `name words`. */
+/** What a watch reported: `read`, `established`, `failed`, and each change as `name words`. */
 export interface SeenRanges {
   readonly log: readonly string[]
   /** The changes alone, in order. */
-  readonly told: readonly StoredRange[]
+  readonly received: readonly StoredRange[]
   /** The changes of one range. */
   of(name: RangeName): readonly StoredRange[]
   /** Ends the watch and waits for it. */
@@ -73,17 +73,17 @@ export async function watching(
 ): Promise<SeenRanges> {
   const stop = new AbortController()
   const log: string[] = []
-  const told: StoredRange[] = []
+  const received: StoredRange[] = []
   const changes: RangeChange[] = []
   const done = registry.watch({
     signal: stop.signal,
     onChange(change) {
-      log.push(change === undefined ? 'look' : `${change.name} ${inWords(change.stored)}`)
+      log.push(change === undefined ? 'read' : `${change.name} ${inWords(change.stored)}`)
       if (change === undefined) return
-      told.push(change.stored)
+      received.push(change.stored)
       changes.push(change)
     },
-    report: (error) => void log.push(error === undefined ? 'stands' : 'broke'),
+    report: (error) => void log.push(error === undefined ? 'established' : 'failed'),
   })
   const end = async (): Promise<void> => {
     stop.abort(new Error('the test is over'))
@@ -91,9 +91,9 @@ export async function watching(
     await done
   }
   t.after(end)
-  await until(target, 'the watch', () => log.includes('look') && log.includes('stands'))
+  await until(target, 'the watch', () => log.includes('read') && log.includes('established'))
   const of = (name: RangeName) => changes.filter((change) => change.name === name).map(({ stored }) => stored)
-  return { log, told, of, end }
+  return { log, received, of, end }
 }
 
 /** Lets time pass until `condition` holds. */
@@ -222,20 +222,20 @@ const cases: Readonly<Record<string, Case>> = {
     const [a, b] = [open(), open()]
     await put(a, ports, '1-9', 7)
     const seen = await watching(target, b, t)
-    assert.deepEqual(seen.log.toSorted(), ['look', 'stands'])
+    assert.deepEqual(seen.log.toSorted(), ['established', 'read'])
     const written: StoredRange[] = []
     for (let round = 1; round <= 20; round++) written.push(await put(a, ports, '1-9', round))
     const beside = await put(a, addresses, '10.96.0.0/24', 1)
-    await until(target, 'the changes', () => seen.told.length >= 21)
+    await until(target, 'the changes', () => seen.received.length >= 21)
     assert.deepEqual(seen.of(ports).map(inWords), written.map(inWords))
     assert.deepEqual(seen.of(ports).map(revisionOf), written.map(revisionOf))
     assert.deepEqual(seen.of(addresses).map(revisionOf), [revisionOf(beside)])
     await remove(ports)
     await damage(addresses)
-    await until(target, 'the end of both', () => seen.told.length >= 23)
+    await until(target, 'the end of both', () => seen.received.length >= 23)
     assert.equal(inWords(seen.of(ports).at(-1)), 'absent')
     assert.equal(inWords(seen.of(addresses).at(-1)), 'unreadable')
-    assert.equal(seen.log.filter((line) => line === 'look').length, 1)
+    assert.equal(seen.log.filter((line) => line === 'read').length, 1)
   },
 
   async 'a bit that is cleared and taken again within a moment is told twice'(target, t) {
@@ -245,19 +245,19 @@ const cases: Readonly<Record<string, Case>> = {
     for (const data of [0, 1]) {
       stored = (await a.write(ports, { range: '1-9', data: Buffer.of(data) }, stored, patient)) ?? assert.fail()
     }
-    await until(target, 'both changes', () => seen.told.length >= 2)
-    assert.deepEqual(seen.told.map(inWords), ['1-9 00', '1-9 01'])
-    assert.equal(revisionOf(seen.told[1]), revisionOf(await b.read(ports, patient)))
+    await until(target, 'both changes', () => seen.received.length >= 2)
+    assert.deepEqual(seen.received.map(inWords), ['1-9 00', '1-9 01'])
+    assert.equal(revisionOf(seen.received[1]), revisionOf(await b.read(ports, patient)))
   },
 
   async 'what a watch told may be written over, until it changes'(target, t) {
     const [a, b] = [target.open(), target.open()]
     const seen = await watching(target, b, t)
     await put(a, ports, '1-9', 1)
-    await until(target, 'the change', () => seen.told.length >= 1)
-    const told = seen.told[0] as StoredRange
-    assert.equal(inWords(await b.write(ports, { range: '1-9', data: Buffer.of(3) }, told, patient)), '1-9 03')
-    assert.equal(await b.write(ports, { range: '1-9', data: Buffer.of(5) }, told, patient), undefined)
+    await until(target, 'the change', () => seen.received.length >= 1)
+    const change = seen.received[0] as StoredRange
+    assert.equal(inWords(await b.write(ports, { range: '1-9', data: Buffer.of(3) }, change, patient)), '1-9 03')
+    assert.equal(await b.write(ports, { range: '1-9', data: Buffer.of(5) }, change, patient), undefined)
   },
 
   async 'what is given up rejects with the reason, and nothing is written'({ open }) {
@@ -276,10 +276,10 @@ const cases: Readonly<Record<string, Case>> = {
     await seen.end()
     await put(a, ports, '1-9', 1)
     await target.pass(200)
-    assert.deepEqual(seen.told, [])
+    assert.deepEqual(seen.received, [])
     const stop = AbortSignal.abort(new Error('ended before'))
-    const tell = (): void => assert.fail('told')
-    await b.watch({ onChange: tell, report: tell, signal: stop })
+    const fail = (): void => assert.fail('told')
+    await b.watch({ onChange: fail, report: fail, signal: stop })
   },
 }
 

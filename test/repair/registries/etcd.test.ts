@@ -80,8 +80,8 @@ test('etcd: JSON is read and never rewritten', async (t) => {
   const json = JSON.stringify({ kind: 'RangeAllocation', apiVersion: 'v1', range: '30000-32767', data: 'gA==' })
   await overwriteKey(etcd, key, Buffer.from(json))
   const read = await registry.read(name, patient)
-  await until(world, 'the change', () => seen.told.length === 1)
-  for (const found of [read, seen.told[0]]) {
+  await until(world, 'the change', () => seen.received.length === 1)
+  for (const found of [read, seen.received[0]]) {
     assert.equal(inWords(found), '30000-32767 80')
     assert.ok(found?.type === 'range')
     assert.equal(found.fixed, 'is JSON, written by an old kube-apiserver, and is not rewritten')
@@ -145,8 +145,8 @@ test('etcd: a watch reports only the keys of the ranges', async (t) => {
   }
   await overwriteKey(world.etcd, '/other/ranges/serviceips', Buffer.from(written, 'hex'))
   await put(world.other, 'serviceips', '10.0.0.0/24', 1)
-  await until(world, 'the change', () => seen.told.length > 0)
-  assert.deepEqual(seen.log, ['stands', 'look', 'serviceips 10.0.0.0/24 01'])
+  await until(world, 'the change', () => seen.received.length > 0)
+  assert.deepEqual(seen.log, ['established', 'read', 'serviceips 10.0.0.0/24 01'])
 })
 
 test('etcd: each of several changes that arrive together is reported, in order', async (t) => {
@@ -165,8 +165,8 @@ test('etcd: each of several changes that arrive together is reported, in order',
   }
   const seen = await watching(world, new EtcdRangeRegistry({ etcd, prefix: '/registry' }), t)
   for (const data of [1, 0, 1]) await put(world.other, name, '30000-30007', data)
-  await until(world, 'the changes', () => seen.told.length > 0)
-  assert.deepEqual(seen.told.map(inWords), ['30000-30007 01', '30000-30007 00', '30000-30007 01'])
+  await until(world, 'the changes', () => seen.received.length > 0)
+  assert.deepEqual(seen.received.map(inWords), ['30000-30007 01', '30000-30007 00', '30000-30007 01'])
 })
 
 test('etcd: reads and writes report that etcd is unreachable, and nothing is written', async () => {
@@ -211,18 +211,26 @@ for (const [what, error] of Object.entries({
     await put(other, name, '1-9', 1)
     const seen = await watching(world, registry, t)
     await put(other, name, '1-9', 2)
-    await until(world, 'the change', () => seen.told.length === 1)
+    await until(world, 'the change', () => seen.received.length === 1)
     faulty.breakWatches(error)
     // Cleared and set again: another write stores the same bits as before.
     await put(other, name, '1-9', 0)
     await put(other, name, '1-9', 2)
     store.compact()
-    const [told] = seen.told
+    const [change] = seen.received
     const read = await registry.read(name, patient)
-    assert.ok(told?.type === 'range' && read.type === 'range' && told.revision !== read.revision)
-    await until(world, 'the watch', () => seen.log.filter((line) => line === 'look').length === 2)
+    assert.ok(change?.type === 'range' && read.type === 'range' && change.revision !== read.revision)
+    await until(world, 'the watch', () => seen.log.filter((line) => line === 'read').length === 2)
     await put(other, name, '1-9', 3)
-    await until(world, 'the change', () => seen.told.length === 2)
-    assert.deepEqual(seen.log, ['stands', 'look', `${name} 1-9 02`, 'broke', 'stands', 'look', `${name} 1-9 03`])
+    await until(world, 'the change', () => seen.received.length === 2)
+    assert.deepEqual(seen.log, [
+      'established',
+      'read',
+      `${name} 1-9 02`,
+      'failed',
+      'established',
+      'read',
+      `${name} 1-9 03`,
+    ])
   })
 }

@@ -83,7 +83,7 @@ test('dry run: reads and the watch use the real registry', async (t) => {
   const seen = await watching(target, registry, t)
   await put(inner, name, '1-9', 1)
   assert.equal(inWords(await registry.read(name, patient)), '1-9 01')
-  assert.deepEqual(seen.log, ['stands', 'look', `${name} 1-9 01`])
+  assert.deepEqual(seen.log, ['established', 'read', `${name} 1-9 01`])
 })
 
 test('none: every range is absent, writes are refused, and a watch reports no changes', async (t) => {
@@ -98,7 +98,7 @@ test('none: every range is absent, writes are refused, and a watch reports no ch
       await assert.rejects(registry.write(each, content, { type: 'absent' }, patient), TypeError)
     }
     await assert.rejects(noneRegistry.read(name, AbortSignal.abort(new Error('given up'))), { message: 'given up' })
-    assert.deepEqual(seen.log, ['stands', 'look'])
+    assert.deepEqual(seen.log, ['established', 'read'])
     await seen.end()
   }
 })

@@ -12,9 +12,9 @@ test('decode drops null, undefined, and the empty values that Go omits', () => {
   const given = {
     metadata: { name: 'a', namespace: '', labels: {}, finalizers: [], annotations: null },
     spec: { count: 0, items: [], more: undefined },
-    extra: { kept: [], gone: null },
+    extra: { empty: [], gone: null },
   }
-  assert.deepEqual(decode(given, schema), { metadata: { name: 'a' }, spec: { count: 0 }, extra: { kept: [] } })
+  assert.deepEqual(decode(given, schema), { metadata: { name: 'a' }, spec: { count: 0 }, extra: { empty: [] } })
 })
 
 test('decode freezes its copy and reuses parts that are already decoded', () => {

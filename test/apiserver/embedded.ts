@@ -83,13 +83,13 @@ export interface WatchedEvent {
 
 /** The events that can be read now, without waiting, as `TYPE name`. The reader must not be used afterwards. */
 export async function drain(events: AsyncIterator<WatchedEvent>): Promise<readonly string[]> {
-  const told: string[] = []
+  const received: string[] = []
   for (;;) {
     const next = await Promise.race([events.next(), turn()])
-    if (next === undefined) return told
-    if (next.done === true) return [...told, 'END']
+    if (next === undefined) return received
+    if (next.done === true) return [...received, 'END']
     const { type, object } = next.value
-    told.push(
+    received.push(
       type === 'ERROR' ? `ERROR ${object.code}` : `${type} ${object.metadata.name ?? object.metadata.resourceVersion}`,
     )
   }

@@ -39,15 +39,15 @@ function outcomeOf(promise: Promise<unknown>): { readonly code: string | undefin
 }
 
 function follow(api: KubeApi, signal: AbortSignal, resourceVersion = '0') {
-  const told: string[] = []
+  const received: string[] = []
   const outcome = outcomeOf(
     (async () => {
       for await (const event of api.watch(endpoints, { namespace: 'default', resourceVersion, signal })) {
-        told.push(`${event.type} ${event.type === 'ERROR' ? '' : event.object.metadata?.name}`)
+        received.push(`${event.type} ${event.type === 'ERROR' ? '' : event.object.metadata?.name}`)
       }
     })(),
   )
-  return { told, outcome }
+  return { received, outcome }
 }
 
 test('without rules requests pass through', async () => {
@@ -189,12 +189,12 @@ test('a stream breaks, ends or stalls after the number of events in the rule', a
   ] as const) {
     const { api, embedded, time } = await faulty({ fault: { type, afterEvents: 2 } })
     const controller = new AbortController()
-    const { told, outcome } = follow(api, controller.signal)
+    const { received, outcome } = follow(api, controller.signal)
     await time.advance(0)
-    assert.deepEqual([told, outcome.code], [['ADDED a'], undefined])
+    assert.deepEqual([received, outcome.code], [['ADDED a'], undefined])
     for (const name of ['b', 'c']) await embedded.api.create(endpoints, { metadata: { namespace: 'default', name } })
     await time.advance(0)
-    assert.deepEqual([told, outcome.code], [['ADDED a', 'ADDED b'], code])
+    assert.deepEqual([received, outcome.code], [['ADDED a', 'ADDED b'], code])
     controller.abort()
     await time.advance(0)
     assert.equal(outcome.code, code ?? 'ok')
@@ -205,12 +205,12 @@ test('a stream breaks, ends or stalls after the number of events in the rule', a
 test('a lose rule drops one change, even on a stream already open; later changes arrive', async () => {
   const { api, embedded, faults, time } = await faulty()
   const controller = new AbortController()
-  const { told, outcome } = follow(api, controller.signal)
+  const { received, outcome } = follow(api, controller.signal)
   await time.advance(0)
   const remove = faults.add({ fault: { type: 'lose' }, pathPrefix: '/api/v1/namespaces/default/endpoints', times: 1 })
   for (const name of ['b', 'c']) await embedded.api.create(endpoints, { metadata: { namespace: 'default', name } })
   await time.advance(0)
-  assert.deepEqual([told, outcome.code], [['ADDED a', 'ADDED c'], undefined])
+  assert.deepEqual([received, outcome.code], [['ADDED a', 'ADDED c'], undefined])
   remove()
   controller.abort()
   await time.advance(0)
@@ -219,12 +219,12 @@ test('a lose rule drops one change, even on a stream already open; later changes
 test('a delay rule delays each event of a stream and preserves their order', async () => {
   const { api, embedded, time } = await faulty({ fault: { type: 'delay', ms: 100 } })
   const controller = new AbortController()
-  const { told } = follow(api, controller.signal)
+  const { received } = follow(api, controller.signal)
   await embedded.api.create(endpoints, { metadata: { namespace: 'default', name: 'b' } })
   await time.advance(299)
-  assert.deepEqual(told, ['ADDED a'])
+  assert.deepEqual(received, ['ADDED a'])
   await time.advance(1)
-  assert.deepEqual(told, ['ADDED a', 'ADDED b'])
+  assert.deepEqual(received, ['ADDED a', 'ADDED b'])
   controller.abort()
   await time.advance(0)
 })
@@ -232,7 +232,7 @@ test('a delay rule delays each event of a stream and preserves their order', asy
 test('in a partition requests hang; those not yet timed out, and watch events, arrive when it heals', async () => {
   const { api, embedded, faults, time } = await faulty()
   const controller = new AbortController()
-  const { told, outcome } = follow(api, controller.signal)
+  const { received, outcome } = follow(api, controller.signal)
   await time.advance(0)
   faults.partition()
   assert.equal(faults.partitioned, true)
@@ -241,10 +241,10 @@ test('in a partition requests hang; those not yet timed out, and watch events, a
   await time.advance(9_600)
   const waiting = outcomeOf(api.get(endpoints, ref))
   await time.advance(500)
-  assert.deepEqual([given.code, waiting.code, told], ['Timeout', undefined, ['ADDED a']])
+  assert.deepEqual([given.code, waiting.code, received], ['Timeout', undefined, ['ADDED a']])
   faults.heal()
   await time.advance(0)
-  assert.deepEqual([waiting.code, told, outcome.code], ['ok', ['ADDED a', 'ADDED b'], undefined])
+  assert.deepEqual([waiting.code, received, outcome.code], ['ok', ['ADDED a', 'ADDED b'], undefined])
   controller.abort()
   await time.advance(0)
   assert.equal(outcome.code, 'ok')

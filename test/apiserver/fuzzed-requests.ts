@@ -318,7 +318,7 @@ function drawRequest(random: Random) {
   ])
   const base = chance(random, 20) ? pick(random, otherPaths) : `${collection}${inCollection}`
   const query = Array.from({ length: chance(random, 2) ? 0 : randomInteger(random, 4) }, () => {
-    return `${pick(random, parameters)}=${encodeURIComponent(wellFormed(pick(random, values)))}`
+    return `${pick(random, parameters)}=${encodeURIComponent(withoutLoneSurrogates(pick(random, values)))}`
   })
   const path = query.length === 0 ? base : `${base}${base.includes('?') ? '&' : '?'}${query.join('&')}`
   const method = pick(random, methods)
@@ -388,7 +388,7 @@ function protobuf(random: Random): Buffer {
   return chance(random, 4) ? whole.subarray(0, randomInteger(random, whole.length)) : whole
 }
 
-function wellFormed(text: string): string {
+function withoutLoneSurrogates(text: string): string {
   return text.toWellFormed()
 }
 

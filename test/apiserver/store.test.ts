@@ -32,7 +32,7 @@ test('reading changes older than the history limit throws Compacted', () => {
 test('the history of a large object is limited by size; content that its versions share counts once', () => {
   const large = 'x'.repeat(2 ** 20)
   const collection = new Store(1000).collection('a')
-  const kept = (spec: () => object): number => {
+  const retainedChanges = (spec: () => object): number => {
     for (let i = 0; i < 500; i++) collection.put('x', object('x', { spec: spec() }))
     let count = 0
     for (let from = 0; count === 0; from++) {
@@ -44,10 +44,10 @@ test('the history of a large object is limited by size; content that its version
     }
     return count
   }
-  const rewritten = kept(() => ({ large }))
+  const rewritten = retainedChanges(() => ({ large }))
   assert.ok(rewritten >= 31 && rewritten <= 64, `${rewritten}`)
   const shared = { large }
-  assert.ok(kept(() => ({ shared })) >= 500)
+  assert.ok(retainedChanges(() => ({ shared })) >= 500)
 })
 
 test('compaction removes all changes of all collections, and later changes are recorded again', () => {
@@ -66,14 +66,14 @@ test('compaction removes all changes of all collections, and later changes are r
 
 test('a subscriber receives each change synchronously until it unsubscribes', () => {
   const collection = new Store(10).collection('a')
-  const told: string[] = []
-  const stop = collection.subscribe((change) => told.push(`${change.type} ${change.revision}`))
+  const received: string[] = []
+  const stop = collection.subscribe((change) => received.push(`${change.type} ${change.revision}`))
   collection.put('x', object('x'))
   collection.put('x', object('x', { more: 1 }))
   collection.remove('x', object('x'))
   stop()
   collection.put('x', object('x'))
-  assert.deepEqual(told, ['ADDED 2', 'MODIFIED 3', 'DELETED 4'])
+  assert.deepEqual(received, ['ADDED 2', 'MODIFIED 3', 'DELETED 4'])
 })
 
 const step = fc.record({ key: fc.constantFrom('a', 'b', 'c/d', 'e'), remove: fc.boolean() })

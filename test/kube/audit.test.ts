@@ -18,36 +18,36 @@ const event = { reason: 'MasterEvicted', regarding: { kind: 'Endpoints' }, note:
 
 function trail(by: AuditUser | undefined) {
   const logger = memoryLogger()
-  const told: EventToRecord[] = []
-  return { ...{ logger, user: by, events: { record: told.push.bind(told) }, told }, lines: logger.lines }
+  const recorded: EventToRecord[] = []
+  return { ...{ logger, user: by, events: { record: recorded.push.bind(recorded) }, recorded }, lines: logger.lines }
 }
 
 test('an audit line has the user, verb, object, reasons, before, after and outcome; its Event names the user', () => {
-  const { lines, told, ...rest } = trail(user)
+  const { lines, recorded, ...rest } = trail(user)
   audit(rest, { ...entry, event })
   assert.deepEqual(lines, [
     { level: 'info', fields: { audit: true, ...fields, outcome: 'written', user }, message: 'resetting' },
   ])
   assert.deepEqual(
-    told.map(({ reason, type, note }) => [reason, type, note]),
+    recorded.map(({ reason, type, note }) => [reason, type, note]),
     [['MasterEvicted', 'Normal', 'it was removed (by admin on host-1)']],
   )
 })
 
 test('a write whose answer was lost is logged with the outcome unknown, and causes no Event', () => {
-  const { lines, told, ...rest } = trail(user)
+  const { lines, recorded, ...rest } = trail(user)
   const error = new KubeError('Timeout', 'no answer')
   audit(rest, { ...entry, error, event })
   const expected = { audit: true, ...fields, outcome: 'unknown', error, user }
   assert.deepEqual(lines, [{ level: 'info', fields: expected, message: 'resetting: no answer' }])
-  assert.deepEqual(told, [])
+  assert.deepEqual(recorded, [])
 })
 
 test('a dry run logs a line without the audit mark, and causes no Event', () => {
-  const { lines, told, ...rest } = trail(undefined)
+  const { lines, recorded, ...rest } = trail(undefined)
   audit(rest, { ...entry, event })
   assert.deepEqual(lines, [{ level: 'info', fields, message: 'resetting' }])
-  assert.deepEqual(told, [])
+  assert.deepEqual(recorded, [])
 })
 
 test('an audit line contains the first 32 items of a long list, and the number of those omitted', () => {

@@ -30,7 +30,7 @@ async function followed(get?: (api: KubeApi) => KubeApi['get']) {
     },
     ...(get !== undefined && { get: get(api) }),
   })
-  const told: string[] = []
+  const reported: string[] = []
   let changes = 0
   const object = new FollowedObject<ConfigMap>({
     ...ports,
@@ -40,9 +40,9 @@ async function followed(get?: (api: KubeApi) => KubeApi['get']) {
     resource: configMaps,
     ref,
     availability: {
-      failed: (source) => told.push(`failed ${source}`),
+      failed: (source) => reported.push(`failed ${source}`),
       interrupted() {},
-      succeeded: (source) => told.push(`succeeded ${source}`),
+      succeeded: (source) => reported.push(`succeeded ${source}`),
       forget() {},
     },
     onChange: () => changes++,
@@ -56,7 +56,7 @@ async function followed(get?: (api: KubeApi) => KubeApi['get']) {
   await time.advance(1_000)
   watch.begun = 0
   changes = 0
-  told.length = 0
+  reported.length = 0
   const missed = async (): Promise<number> =>
     Number(/_watch_missed_total\{resource="configmaps"\} (\d+)/.exec(await metrics.expose())?.[1] ?? 0)
   const end = async (): Promise<void> => {
@@ -65,7 +65,7 @@ async function followed(get?: (api: KubeApi) => KubeApi['get']) {
     await ended
   }
   const now = (): string | undefined => object.current?.data?.version
-  return { time, api, object, watch, write, now, missed, end, told, logger, stop, changes: () => changes }
+  return { time, api, object, watch, write, now, missed, end, reported, logger, stop, changes: () => changes }
 }
 
 test('the watch follows the object, and a live read with the same result changes nothing', async () => {
@@ -266,18 +266,18 @@ test('a second live read with an older state restarts a silent watch, because th
 
 test('a failed live read changes nothing, is reported only if refused, and rejects on a programming error', async () => {
   let failure: Error | undefined
-  const { object, now, stop, end, told } = await followed((api) => async (resource, of, options) => {
+  const { object, now, stop, end, reported } = await followed((api) => async (resource, of, options) => {
     if (failure !== undefined) throw failure
     return api.get(resource, of, options)
   })
   await object.readLive(stop.signal)
-  assert.deepEqual(told.splice(0), ['succeeded live configmaps'])
+  assert.deepEqual(reported.splice(0), ['succeeded live configmaps'])
   failure = new KubeError('Unreachable', 'connection refused')
   await object.readLive(stop.signal)
-  assert.deepEqual(told.splice(0), [], 'the watch reports an outage')
+  assert.deepEqual(reported.splice(0), [], 'the watch reports an outage')
   failure = new KubeError('Forbidden', 'forbidden', { httpStatus: 403 })
   await object.readLive(stop.signal)
-  assert.deepEqual(told.splice(0), ['failed live configmaps'])
+  assert.deepEqual(reported.splice(0), ['failed live configmaps'])
   assert.equal(now(), '1')
   failure = new TypeError('a mistake')
   await assert.rejects(object.readLive(stop.signal), TypeError)

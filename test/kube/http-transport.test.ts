@@ -347,10 +347,10 @@ async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: numb
 }
 
 test('the refusal of plain HTTP by a TLS server is an Unreachable error that quotes its sentence', async (t) => {
-  const said = 'Client sent an HTTP request to an HTTPS server.'
+  const answer = 'Client sent an HTTP request to an HTTPS server.'
   const server = await startServer(t, (_, response) => {
-    response.writeHead(400).end(`${said}\n`)
+    response.writeHead(400).end(`${answer}\n`)
   })
-  const words = new RegExp(`accepts only https \\("${said}"\\): use https://`)
+  const words = new RegExp(`accepts only https \\("${answer}"\\): use https://`)
   await assert.rejects(transportTo(t, server.url).send(get('/'), never), failsWith('Unreachable', words))
 })

@@ -38,20 +38,22 @@ test('a handler that throws ends only its own scope; handlers of other scopes st
     calls++
     throw new Error('a mistake')
   })
-  const heard: unknown[] = []
-  sound.get(namespaces).subscribe((change) => heard.push(change.type === 'deleted' ? '' : change.object.metadata?.name))
+  const received: unknown[] = []
+  sound
+    .get(namespaces)
+    .subscribe((change) => received.push(change.type === 'deleted' ? '' : change.object.metadata?.name))
   const stop = new AbortController()
   const failed = assert.rejects(broken.run(stop.signal, aborted), /a mistake/)
   const others = sound.run(stop.signal, aborted)
   await add('one')
   await failed
   await add('two')
-  assert.deepEqual([calls, heard.slice(-2)], [1, ['one', 'two']])
+  assert.deepEqual([calls, received.slice(-2)], [1, ['one', 'two']])
   stop.abort()
   await time.advance(1)
   await others
   await add('three')
-  assert.equal(heard.at(-1), 'two', 'no subscription outlives its scope')
+  assert.equal(received.at(-1), 'two', 'no subscription outlives its scope')
   await end()
 })
 

@@ -27,19 +27,19 @@ function setUp(t: TestContext) {
 }
 
 function recorder() {
-  const told: string[] = []
+  const notified: string[] = []
   const handler = (change: Change<KubeObject>): void => {
     const version = (object: KubeObject) => `${object.metadata?.name}@${object.metadata?.resourceVersion}`
     const old = change.type === 'added' ? '' : version(change.old)
-    told.push(`${change.type} ${old}${change.type === 'deleted' ? '' : `>${version(change.object)}`}`)
+    notified.push(`${change.type} ${old}${change.type === 'deleted' ? '' : `>${version(change.object)}`}`)
   }
-  return { told, handler }
+  return { notified, handler }
 }
 
 test('handlers receive the first list, then every change with the old and the new object', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
-  const { told, handler } = recorder()
+  const { notified, handler } = recorder()
   informer.subscribe(handler)
   assert.equal(informer.hasSynced, false)
   const run = informer.run(controller.signal)
@@ -50,7 +50,7 @@ test('handlers receive the first list, then every change with the old and the ne
     { type: 'DELETED', object: service('b', '7') },
   )
   await time.advance(0)
-  assert.deepEqual(told, ['added >a@1', 'added >b@2', 'updated a@1>a@6', 'deleted b@2'])
+  assert.deepEqual(notified, ['added >a@1', 'added >b@2', 'updated a@1>a@6', 'deleted b@2'])
   assert.deepEqual(informer.store.list(), [service('a', '6')])
   controller.abort()
   await run
@@ -61,9 +61,9 @@ test('a late subscriber receives the present objects at once', async (t) => {
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
   await informer.whenSynced()
-  const { told, handler } = recorder()
+  const { notified, handler } = recorder()
   informer.subscribe(handler)
-  assert.deepEqual(told, ['added >a@1', 'added >b@2'])
+  assert.deepEqual(notified, ['added >a@1', 'added >b@2'])
   controller.abort()
   await run
 })
@@ -97,7 +97,7 @@ test('a subscriber with onlyChanges does not receive the present objects', async
   await informer.whenSynced()
   const late = recorder()
   informer.subscribe(late.handler, { onlyChanges: true })
-  assert.deepEqual([early.told, late.told], [['added >a@1', 'added >b@2'], []])
+  assert.deepEqual([early.notified, late.notified], [['added >a@1', 'added >b@2'], []])
   controller.abort()
   await run
 })
@@ -110,13 +110,13 @@ test('a subscriber added by a handler receives nothing twice, and one removed by
   let leave = (): void => {}
   informer.subscribe(() => {
     leave()
-    if (inner.told.length === 0) informer.subscribe(inner.handler)
+    if (inner.notified.length === 0) informer.subscribe(inner.handler)
   })
   leave = informer.subscribe(leaving.handler)
   const run = informer.run(controller.signal)
   await informer.whenSynced()
-  assert.deepEqual(inner.told, ['added >a@1', 'added >b@2'])
-  assert.deepEqual(leaving.told, [])
+  assert.deepEqual(inner.notified, ['added >a@1', 'added >b@2'])
+  assert.deepEqual(leaving.notified, [])
   controller.abort()
   await run
 })
@@ -124,11 +124,11 @@ test('a subscriber added by a handler receives nothing twice, and one removed by
 test('after an outage handlers receive the differences; the store stays readable meanwhile', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
-  const { told, handler } = recorder()
+  const { notified, handler } = recorder()
   const run = informer.run(controller.signal)
   await informer.whenSynced()
   informer.subscribe(handler)
-  const before = told.length
+  const before = notified.length
   const serve = api.onWatch
   const refused = new KubeError('Unreachable', 'connection refused')
   api.answer = () => {
@@ -146,7 +146,7 @@ test('after an outage handlers receive the differences; the store stays readable
     watch.open().send(...current.map(added), bookmark('10', 'initial-events-end'))
   }
   await time.advance(1_000)
-  assert.deepEqual(told.slice(before), ['deleted a@1', 'updated b@2>b@8', 'added >c@9'])
+  assert.deepEqual(notified.slice(before), ['deleted a@1', 'updated b@2>b@8', 'added >c@9'])
   controller.abort()
   await run
   assert.equal(api.openWatches, 0)
@@ -172,16 +172,16 @@ for (const streams of [true, false]) {
     }
     const { clock, worked } = workingClock(time)
     const informer = new Informer({ ...context, clock, resource: services, pauses: true })
-    const { told, handler } = recorder()
+    const { notified, handler } = recorder()
     informer.subscribe((change) => {
       worked(0.1)
       handler(change)
     })
-    const longest = longestWithoutPause(time, () => told.length)
+    const longest = longestWithoutPause(time, () => notified.length)
     const run = informer.run(controller.signal)
-    const synced = informer.whenSynced().then(() => told.length)
+    const synced = informer.whenSynced().then(() => notified.length)
     await time.advance(100)
-    assert.deepEqual(told, [...names.map((name) => `added >${name}@1`), 'deleted s-0000@1'])
+    assert.deepEqual(notified, [...names.map((name) => `added >${name}@1`), 'deleted s-0000@1'])
     assert.equal(await synced, 1_000)
     assert.ok(longest() > 0 && longest() <= 150, `${longest()} changes without a pause`)
     controller.abort()
@@ -230,13 +230,13 @@ test('a transform reduces objects before they are stored or delivered', async (t
   const { api, time, context, controller } = setUp(t)
   const transform = ({ metadata }: Service): Service => ({ metadata: { ...metadata, labels: { cut: 'yes' } } })
   const informer = new Informer({ ...context, resource: services, transform })
-  const told: (string | undefined)[] = []
-  informer.subscribe((change) => told.push(change.type === 'deleted' ? '' : change.object.metadata?.labels?.cut))
+  const notified: (string | undefined)[] = []
+  informer.subscribe((change) => notified.push(change.type === 'deleted' ? '' : change.object.metadata?.labels?.cut))
   const run = informer.run(controller.signal)
   await informer.whenSynced()
   api.lastWatch.send(added(service('c', '6', { spec: { large: true } })))
   await time.advance(0)
-  assert.deepEqual(told, ['yes', 'yes', 'yes'])
+  assert.deepEqual(notified, ['yes', 'yes', 'yes'])
   assert.ok(informer.store.list().every((object) => object.spec === undefined))
   controller.abort()
   await run
@@ -318,14 +318,14 @@ test('an informer runs once at a time, and can run again after it has ended', as
   controller.abort()
   await run
   const again = new AbortController()
-  const { told, handler } = recorder()
+  const { notified, handler } = recorder()
   informer.subscribe(handler)
   const secondRun = informer.run(again.signal)
   await time.advance(0)
   assert.equal(api.openWatches, 1)
   again.abort()
   await secondRun
-  assert.equal(told.length, 2)
+  assert.equal(notified.length, 2)
 })
 
 test('a restarted informer lists again, and handlers receive the missed changes', async (t) => {
@@ -334,13 +334,13 @@ test('a restarted informer lists again, and handlers receive the missed changes'
   informer.restart()
   const run = informer.run(controller.signal)
   await informer.whenSynced(controller.signal)
-  const { told, handler } = recorder()
+  const { notified, handler } = recorder()
   informer.subscribe(handler)
-  told.length = 0
+  notified.length = 0
   api.onWatch = (watch) => watch.open().send(added(service('a', '7')), bookmark('7', 'initial-events-end'))
   informer.restart()
   await time.advance(0)
-  assert.deepEqual(told, ['deleted b@2', 'updated a@1>a@7'])
+  assert.deepEqual(notified, ['deleted b@2', 'updated a@1>a@7'])
   assert.equal(api.openWatches, 1)
   controller.abort()
   await run
@@ -405,9 +405,9 @@ test('a list is not restarted while it arrives, nor soon after a long list', asy
 test('list handlers receive the request time of each complete list, after all of its changes', async (t) => {
   const { api, time, context, controller } = setUp(t)
   const informer = new Informer({ ...context, resource: services })
-  const { told, handler } = recorder()
+  const { notified, handler } = recorder()
   const startMs = context.clock.monotonicMs()
-  const end = informer.subscribeToLists((beganMs) => told.push(`list of ${beganMs - startMs}`))
+  const end = informer.subscribeToLists((beganMs) => notified.push(`list of ${beganMs - startMs}`))
   informer.subscribe(handler)
   const serve = api.onWatch
   api.onWatch = () => {}
@@ -418,11 +418,11 @@ test('list handlers receive the request time of each complete list, after all of
   api.onWatch = serve
   informer.restart()
   await time.advance(0)
-  assert.deepEqual(told, ['added >a@1', 'list of 0', 'added >b@2', 'list of 300'])
+  assert.deepEqual(notified, ['added >a@1', 'list of 0', 'added >b@2', 'list of 300'])
   end()
   informer.restart()
   await time.advance(0)
-  assert.equal(told.length, 4)
+  assert.equal(notified.length, 4)
   controller.abort()
   await run
 })
@@ -457,9 +457,9 @@ test('shared informers log an outage once for all of them', async (t) => {
   await time.advance(20_000)
   api.onWatch = serve
   await time.advance(3_000)
-  const said = logger.lines.filter(({ level }) => level !== 'debug')
+  const logged = logger.lines.filter(({ level }) => level !== 'debug')
   assert.deepEqual(
-    said.map(({ message }) => message),
+    logged.map(({ message }) => message),
     ['lost the API server', 'the API server is back'],
   )
   controller.abort()

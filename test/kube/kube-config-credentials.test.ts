@@ -113,7 +113,7 @@ test('a 401 for a token that claims to expire in the year 33658 is returned, and
   assert.equal('ends' in line.fields, false)
 })
 
-const mends: readonly (readonly [user: (directory: string) => string, mend: (directory: string) => string])[] = [
+const remedies: readonly (readonly [user: (directory: string) => string, remedy: (directory: string) => string])[] = [
   [(directory) => `tokenFile: ${directory}/token`, (directory) => `write a newer token to ${directory}/token`],
   [() => 'username: admin, password: x', () => 'write the right username and password into the kubeconfig'],
   [
@@ -123,12 +123,12 @@ const mends: readonly (readonly [user: (directory: string) => string, mend: (dir
   [() => inline('client-1'), () => 'write a newer client certificate into the kubeconfig'],
   [() => '', () => 'none are configured; add credentials for the user of the context to the kubeconfig'],
 ]
-for (const [user, mend] of mends) {
-  test(`the log line about a 401 names the remedy: ${mend('DIR')}`, async (t) => {
+for (const [user, remedy] of remedies) {
+  test(`the log line about a 401 names the remedy: ${remedy('DIR')}`, async (t) => {
     const { directory, transport, logger } = await setUp(t, (_, response) => response.writeHead(401).end(), prepared)
     await ask(transport)
     const [line] = logger.lines
-    assert.equal(line?.message, `the API server does not accept the credentials (401): ${mend(directory)}`)
+    assert.equal(line?.message, `the API server does not accept the credentials (401): ${remedy(directory)}`)
     async function prepared(into: string): Promise<string> {
       await writeFile(`${into}/token`, 'one')
       await writePair(into, 'client-1')

@@ -71,7 +71,7 @@ test('a plugin returns a token and its expiry, from the timestamp or from the to
   }
 })
 
-const told = ({ authorization = '' }: Grant): unknown => JSON.parse(authorization.slice('Bearer '.length))
+const infoIn = ({ authorization = '' }: Grant): unknown => JSON.parse(authorization.slice('Bearer '.length))
 
 test('a plugin receives the cluster if it requests it, and may return a client certificate', async (t) => {
   const cert = certificate('client-1.crt')
@@ -86,9 +86,9 @@ test('a plugin receives the cluster if it requests it, and may return a client c
   assert.deepEqual(credential.clientCertificate, { cert, key })
   const spec = { interactive: false, cluster: { server: 'https://192.0.2.1' } }
   assert.equal(credential.expiresMs, Date.parse(new X509Certificate(cert).validTo))
-  assert.deepEqual(told(credential), ['ExecCredential', spec])
+  assert.deepEqual(infoIn(credential), ['ExecCredential', spec])
   const { run } = await pluginOf(t, body)
-  assert.deepEqual(told(await run()), ['ExecCredential', { interactive: false }])
+  assert.deepEqual(infoIn(await run()), ['ExecCredential', { interactive: false }])
 })
 
 const failures: [body: string, words: RegExp][] = [
@@ -212,6 +212,6 @@ test('a process that may open no more files reports that the plugin cannot be ru
     for (const file of files) closeSync(file)
     console.log(message)`
   const limited = ['-c', 'ulimit -n 64 && exec "$0" --input-type=module --eval "$1"', process.execPath, program]
-  const said = execFileSync('sh', limited, { encoding: 'utf8', timeout: 20_000 })
-  assert.equal(said, 'exec plugin "true" of user "u" cannot be run (EMFILE)\n')
+  const output = execFileSync('sh', limited, { encoding: 'utf8', timeout: 20_000 })
+  assert.equal(output, 'exec plugin "true" of user "u" cannot be run (EMFILE)\n')
 })

@@ -35,10 +35,10 @@ test('the writer of a change is the manager that replaced fields of another one,
       .sort()
       .at(-1),
   })
-  const mended = await patch(own, '192.0.2.1')
-  assert.equal(writerBetween(changed, mended)?.manager, 'own')
+  const corrected = await patch(own, '192.0.2.1')
+  assert.equal(writerBetween(changed, corrected)?.manager, 'own')
   await time.advance(5_000)
-  assert.equal(writerBetween(mended, await patch(as('kubectl-edit'), '192.0.2.9'))?.manager, 'kubectl-edit')
+  assert.equal(writerBetween(corrected, await patch(as('kubectl-edit'), '192.0.2.9'))?.manager, 'kubectl-edit')
 })
 
 test('two writers with the same manager name cannot be distinguished, within one second or later', async () => {
@@ -102,13 +102,13 @@ test('the writer is identified if kube-apiserver 1.36.3 overwrites the list with
     fieldsType: 'FieldsV1',
     fieldsV1,
   })
-  const mended = object('192.0.2.1', [
+  const corrected = object('192.0.2.1', [
     entry('apiserver-bootstrap', { 'f:subsets': {} }),
     entry('kube-apiserver', label),
   ])
   const overwritten = object('192.0.2.250', [entry('kube-apiserver', { ...label, 'f:subsets': {} })])
-  assert.equal(writerBetween(mended, overwritten)?.manager, 'kube-apiserver')
-  assert.equal(writerBetween(overwritten, mended)?.manager, 'apiserver-bootstrap')
+  assert.equal(writerBetween(corrected, overwritten)?.manager, 'kube-apiserver')
+  assert.equal(writerBetween(overwritten, corrected)?.manager, 'apiserver-bootstrap')
 })
 
 test('a manager that gains fields in an object within one second is identified, even if it had others before', () => {

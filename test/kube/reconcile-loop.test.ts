@@ -13,7 +13,7 @@ function setUp(
 ) {
   const time = new VirtualClock()
   const clock = time.view()
-  const looks: string[] = []
+  const reconciliations: string[] = []
   const availability = new Availability({ clock, logger: silentLogger })
   const loop = new ReconcileLoop<'changed'>({
     clock,
@@ -23,7 +23,7 @@ function setUp(
     intervalMs: 10_000,
     ...options,
     async reconcile(reasons) {
-      looks.push(`${time.nowMs} ${[...reasons].join(' ')}`)
+      reconciliations.push(`${time.nowMs} ${[...reasons].join(' ')}`)
       await reconcile([...reasons])
     },
   })
@@ -33,44 +33,44 @@ function setUp(
     stop.abort(new Error('the end'))
     await ended
   }
-  return { time, loop, looks, availability, end }
+  return { time, loop, reconciliations, availability, end }
 }
 
 test('the loop reconciles at the start, at each interval, and at once on request', async () => {
-  const { time, loop, looks, end } = setUp(() => {})
+  const { time, loop, reconciliations, end } = setUp(() => {})
   await time.advance(4_000)
   loop.request('changed')
   loop.request('changed')
   await time.advance(16_000)
-  assert.deepEqual(looks, ['0 start', '4000 changed', '10000 interval', '20000 interval'])
+  assert.deepEqual(reconciliations, ['0 start', '4000 changed', '10000 interval', '20000 interval'])
   await end()
 })
 
 test('a stream of requests does not postpone the interval', async () => {
-  const { time, loop, looks, end } = setUp(() => {})
+  const { time, loop, reconciliations, end } = setUp(() => {})
   for (let i = 0; i < 25; i++) {
     await time.advance(1_000)
     loop.request('changed')
   }
   await time.advance(0)
-  assert.deepEqual(looks.filter((look) => look.includes('interval')).length, 2)
+  assert.deepEqual(reconciliations.filter((reconciliation) => reconciliation.includes('interval')).length, 2)
   await end()
 })
 
 test('no wait after a refusal exceeds longestWaitMs, however long the refusals last', async () => {
   let isRefused = true
   const refused = new KubeError('Forbidden', 'may not')
-  const { time, looks, end } = setUp(
+  const { time, reconciliations, end } = setUp(
     () => {
       if (isRefused) throw refused
     },
     { severalObjects: true, longestWaitMs: 1_500 },
   )
   await time.advance(33_000)
-  const before = looks.length
+  const before = reconciliations.length
   isRefused = false
   await time.advance(1_500)
-  assert.ok(looks.length > before)
+  assert.ok(reconciliations.length > before)
   await end()
 })
 
@@ -110,7 +110,7 @@ test('intervals can be spread by up to a tenth, so that two loops do not reconci
 
 test('a failed reconciliation is retried with its reasons until it succeeds; only then is the loop settled', async () => {
   let failures = 3
-  const { time, loop, looks, availability, end } = setUp(() => {
+  const { time, loop, reconciliations, availability, end } = setUp(() => {
     if (failures-- > 0) throw new KubeError('Unreachable', 'connection refused')
   })
   let settled = false
@@ -121,7 +121,7 @@ test('a failed reconciliation is retried with its reasons until it succeeds; onl
   assert.equal(settled, false)
   assert.equal(availability.available, false)
   await time.advance(100)
-  assert.deepEqual(looks, ['0 start', '2 start', '6 start', '14 start'])
+  assert.deepEqual(reconciliations, ['0 start', '2 start', '6 start', '14 start'])
   assert.equal(settled, true)
   assert.equal(availability.available, true)
   await end()
@@ -129,66 +129,66 @@ test('a failed reconciliation is retried with its reasons until it succeeds; onl
 
 test('a conflict is retried at once and is no outage', async () => {
   let conflicts = 2
-  const { time, looks, availability, end } = setUp(() => {
+  const { time, reconciliations, availability, end } = setUp(() => {
     if (conflicts-- > 0) throw new KubeError('Conflict', 'somebody was faster')
   })
   await time.advance(0)
-  assert.deepEqual(looks, ['0 start', '0 start', '0 start'])
+  assert.deepEqual(reconciliations, ['0 start', '0 start', '0 start'])
   assert.equal(availability.available, true)
   await end()
 })
 
 test('a permanent refusal is retried at growing intervals, however often the loop is requested meanwhile', async () => {
-  const { time, loop, looks, end } = setUp(() => {
+  const { time, loop, reconciliations, end } = setUp(() => {
     throw new KubeError('Forbidden', 'not for you')
   })
   for (let ms = 0; ms < 60_000; ms += 50) {
     loop.request('changed')
     await time.advance(50)
   }
-  assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
+  assert.ok(reconciliations.length >= 10 && reconciliations.length <= 20, reconciliations.join(', '))
   await end()
 })
 
 test('a permanent refusal of one of several objects does not hold up a requested reconciliation', async () => {
   let refused = true
-  const { time, loop, looks, end } = setUp(
+  const { time, loop, reconciliations, end } = setUp(
     () => {
       if (refused) throw new KubeError('Forbidden', 'not for you')
     },
     { severalObjects: true },
   )
   await time.advance(60_000)
-  assert.ok(looks.length >= 10 && looks.length <= 20, looks.join(', '))
+  assert.ok(reconciliations.length >= 10 && reconciliations.length <= 20, reconciliations.join(', '))
   // Begins at least two seconds after an attempt; otherwise the next attempt would not be far away.
-  await time.runUntil(() => looks.at(-1)?.startsWith(`${time.nowMs} `) === true, 20_000)
+  await time.runUntil(() => reconciliations.at(-1)?.startsWith(`${time.nowMs} `) === true, 20_000)
   await time.advance(2_000)
-  looks.splice(0)
+  reconciliations.splice(0)
   const startMs = time.nowMs
   for (let ms = 0; ms < 1_000; ms += 50) {
     loop.request('changed')
     await time.advance(50)
   }
-  const atMs = looks.map((look) => Number(look.split(' ')[0]) - startMs)
+  const atMs = reconciliations.map((reconciliation) => Number(reconciliation.split(' ')[0]) - startMs)
   assert.deepEqual(atMs, [0, 250, 500, 750, 1_000])
   assert.ok(
-    looks.every((look) => look.endsWith('start changed')),
-    looks.join(', '),
+    reconciliations.every((reconciliation) => reconciliation.endsWith('start changed')),
+    reconciliations.join(', '),
   )
   refused = false
-  looks.splice(0)
+  reconciliations.splice(0)
   loop.request('changed')
   await time.advance(5_000)
-  assert.deepEqual(looks, [`${startMs + 1_250} start changed`, `${startMs + 1_250} interval`])
+  assert.deepEqual(reconciliations, [`${startMs + 1_250} start changed`, `${startMs + 1_250} interval`])
   await end()
 })
 
 test('a request during a reconciliation causes another one', async () => {
-  const { time, loop, looks, end } = setUp((reasons) => {
+  const { time, loop, reconciliations, end } = setUp((reasons) => {
     if (reasons.includes('start')) loop.request('changed')
   })
   await time.advance(10)
-  assert.deepEqual(looks, ['0 start', '0 changed'])
+  assert.deepEqual(reconciliations, ['0 start', '0 changed'])
   await end()
 })
 

@@ -42,7 +42,7 @@ function named(next: ReflectorState<KubeObject>): string {
 
 const closed: Ending = { kind: 'closed', proven: true }
 const closedAtOnce: Ending = { kind: 'closed', proven: false }
-const closedWithoutNews: Ending = { kind: 'closed', proven: true, brief: true }
+const closedWithoutEvents: Ending = { kind: 'closed', proven: true, brief: true }
 const silent: Ending = { kind: 'silent', proven: true }
 const failed = (code: KubeErrorCode): Ending => ({
   kind: 'failed',
@@ -76,7 +76,7 @@ const table: readonly (readonly [
 ])[] = [
   [closed, { streaming: 'list, short', watching: 'watch on, none' }],
   [closedAtOnce, { streaming: 'list, short', watching: 'watch on, short' }],
-  [closedWithoutNews, { watching: 'watch on, short' }],
+  [closedWithoutEvents, { watching: 'watch on, short' }],
   [silent, { streaming: 'list, none!', watching: 'watch again, none', quiet: 'stream, none' }],
   [failed('Unreachable'), { streaming: 'stream, short', paging: 'same page, short', watching: 'watch on, short' }],
   [failed('Unreachable'), { broken: 'list, short', first: 'stream, short' }],
@@ -112,8 +112,8 @@ test('each failure in each state leads to the right next request after the right
         streaming: true,
         justListed: false,
       })
-      const said = `${named(plan.next)}, ${plan.wait}${plan.noStreaming ? '!' : ''}`
-      assert.equal(said, outcome, `${state}: ${JSON.stringify(ending)}`)
+      const described = `${named(plan.next)}, ${plan.wait}${plan.noStreaming ? '!' : ''}`
+      assert.equal(described, outcome, `${state}: ${JSON.stringify(ending)}`)
     }
   }
 })

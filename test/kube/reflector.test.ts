@@ -45,7 +45,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error, objectMs = 0
   const clock = countedClock(working.clock)
   const logger = memoryLogger()
   const metrics = prometheusMetrics()
-  const told: string[] = []
+  const reported: string[] = []
   const availability = new Availability({ clock, logger })
   const reflector = new Reflector<KubeObject>({
     api,
@@ -62,17 +62,17 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error, objectMs = 0
       return object
     },
     sink: {
-      replaced: (objects) => void told.push(`= ${[...objects].map(keyOfObject).join(' ')}`),
+      replaced: (objects) => void reported.push(`= ${[...objects].map(keyOfObject).join(' ')}`),
       changed: ({ type, object }) => {
         if (sinkError !== undefined) throw sinkError
-        told.push(`${type} ${keyOfObject(object)}`)
+        reported.push(`${type} ${keyOfObject(object)}`)
       },
-      absent: () => told.push('absent'),
+      absent: () => reported.push('absent'),
     },
   })
   const controller = new AbortController()
   const run = reflector.run(controller.signal)
-  const said = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message)
+  const logged = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message)
   /** Ends the reflector, and checks that no watch and no timer is left. */
   const stop = async () => {
     controller.abort()
@@ -80,7 +80,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error, objectMs = 0
     assert.equal(api.openWatches, 0, 'watches left open')
     assert.equal(clock.pending(), 0, 'timers left behind')
   }
-  return { time, clock, reflector, availability, told, run, said, stop, metrics, controller }
+  return { time, clock, reflector, availability, reported, run, logged, stop, metrics, controller }
 }
 
 /** Answers a streaming list with one Service at resourceVersion 5, and accepts every other watch. */
@@ -115,21 +115,21 @@ test('a long streaming list yields to other work at least every 15 ms', async (t
     for (let index = 0; index < count; index++) watch.send(added(service(`s${index}`, '3')))
     watch.send(bookmark('5', 'initial-events-end'))
   }
-  const { time, told, stop } = start(t, api, undefined, 0.1, () => received++)
+  const { time, reported, stop } = start(t, api, undefined, 0.1, () => received++)
   const longest = longestWithoutPause(time, () => received)
   await time.advance(1_000)
-  assert.equal(told[0]?.split(' ').length, count + 1)
+  assert.equal(reported[0]?.split(' ').length, count + 1)
   assert.ok(longest() > 0 && longest() <= 150, `${longest()} objects of 0.1 ms without a pause`)
   await stop()
 })
 
 test('one request streams the list and continues as the watch', async (t) => {
   const api = streamingApi()
-  const { time, told, stop, metrics } = start(t, api)
+  const { time, reported, stop, metrics } = start(t, api)
   await time.advance(0)
   api.lastWatch.send(added(service('b', '6')), bookmark('9'), { type: 'DELETED', object: service('a', '10') })
   await time.advance(0)
-  assert.deepEqual(told, ['= ns/a', 'ADDED ns/b', 'DELETED ns/a'])
+  assert.deepEqual(reported, ['= ns/a', 'ADDED ns/b', 'DELETED ns/a'])
   const { sendInitialEvents, resourceVersionMatch, allowWatchBookmarks, resourceVersion } = api.lastWatch.query
   assert.deepEqual(
     { sendInitialEvents, resourceVersionMatch, allowWatchBookmarks, resourceVersion },
@@ -148,15 +148,15 @@ test('one request streams the list and continues as the watch', async (t) => {
 
 test('changes before the end of a streaming list are part of the list', async (t) => {
   const api = new ScriptedApi()
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(0)
   api.lastWatch.open().send(added(service('a', '1')), added(service('b', '2')))
   api.lastWatch.send({ type: 'MODIFIED', object: service('b', '3') }, { type: 'DELETED', object: service('a', '4') })
   await time.advance(0)
-  assert.deepEqual(told, [])
+  assert.deepEqual(reported, [])
   api.lastWatch.send(bookmark('4', 'initial-events-end'))
   await time.advance(0)
-  assert.deepEqual(told, ['= ns/b'])
+  assert.deepEqual(reported, ['= ns/b'])
   await stop()
 })
 
@@ -167,23 +167,23 @@ test('a page whose continue token leads back to itself is requested again with p
     'continue' in of && of.continue === 'more' && !astray
       ? listOf('5', [service('b', '2')])
       : listOf('5', [service('a', '1')], 'more')
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(10_000)
   assert.ok(api.asked.length > 5 && api.asked.length < 60, `${api.asked.length} requests`)
-  assert.deepEqual(told, [])
+  assert.deepEqual(reported, [])
   astray = false
   await time.advance(2_000)
-  assert.deepEqual(told, ['= ns/a ns/b'])
+  assert.deepEqual(reported, ['= ns/a ns/b'])
   await stop()
 })
 
 test('pages whose continue tokens form a circle are requested with pauses, and no list is delivered', async (t) => {
   const api = pagingApi()
   api.answer = ({ of }) => listOf('5', [service('a', '1')], 'continue' in of && of.continue === 'b' ? 'a' : 'b')
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(10_000)
   assert.ok(api.asked.length > 5 && api.asked.length < 60, `${api.asked.length} requests`)
-  assert.deepEqual(told, [])
+  assert.deepEqual(reported, [])
   await stop()
 })
 
@@ -196,12 +196,12 @@ test('a page with an unreadable object is requested again, and the list continue
     if (token === 'third') return listOf('5', [service('c', '3')])
     return listOf('5', [service('b', '2', odd ? { odd } : {})], 'third')
   }
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(10_000)
-  assert.deepEqual(told, [])
+  assert.deepEqual(reported, [])
   odd = false
   await time.advance(2_000)
-  assert.deepEqual(told, ['= ns/a ns/b ns/c'])
+  assert.deepEqual(reported, ['= ns/a ns/b ns/c'])
   await stop()
 })
 
@@ -211,9 +211,9 @@ test('if streaming is refused, the list is requested in pages of 500, and stream
     'continue' in of && of.continue === 'more'
       ? listOf('5', [service('b', '2')])
       : listOf('5', [{ metadata: { namespace: 'ns', name: 'a', resourceVersion: '1' } }], 'more')
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(0)
-  assert.deepEqual(told, ['= ns/a ns/b'])
+  assert.deepEqual(reported, ['= ns/a ns/b'])
   assert.deepEqual(
     api.asked.map(({ of }) => of),
     [
@@ -224,7 +224,7 @@ test('if streaming is refused, the list is requested in pages of 500, and stream
   assert.equal(api.lastWatch.query.resourceVersion, '5')
   api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
   await time.advance(2_000)
-  assert.equal(told.length, 2)
+  assert.equal(reported.length, 2)
   assert.equal(api.watches.filter(({ query }) => query.sendInitialEvents).length, 1)
   await stop()
 })
@@ -237,12 +237,12 @@ test('a list whose pages have ever newer resourceVersions is watched from that o
     'continue' in of && of.continue === 'more'
       ? listOf('9', [service('b', '8')])
       : listOf('5', [service('a', '1')], 'more')
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(0)
   api.lastWatch.send(added(service('a', '7')))
   await time.advance(0)
   assert.equal(api.lastWatch.query.resourceVersion, '5')
-  assert.deepEqual(told, ['= ns/a ns/b', 'ADDED ns/a'])
+  assert.deepEqual(reported, ['= ns/a ns/b', 'ADDED ns/a'])
   await stop()
 })
 
@@ -256,9 +256,9 @@ test('if every streaming list breaks, but nothing else does, the list is request
     watch.send(added(service('a', '3')))
     watch.end(new KubeError('Unreachable', 'connection closed by the server'))
   }
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(5_000)
-  assert.deepEqual(told, ['= ns/a'])
+  assert.deepEqual(reported, ['= ns/a'])
   assert.equal(api.lastWatch.query.resourceVersion, '5')
   await stop()
 })
@@ -297,12 +297,12 @@ for (const traffic of ['is silent', 'sends events without end']) {
     api.onWatch = (watch) => {
       watch.open()
     }
-    const { time, told, stop } = start(t, api)
-    for (let second = 0; second < 61 && told.length === 0; second++) {
+    const { time, reported, stop } = start(t, api)
+    for (let second = 0; second < 61 && reported.length === 0; second++) {
       if (traffic !== 'is silent') api.lastWatch.send(added(service('a', String(second + 1))))
       await time.advance(1_000)
     }
-    assert.deepEqual(told, ['= ns/a'])
+    assert.deepEqual(reported, ['= ns/a'])
     assert.equal(time.nowMs, traffic === 'is silent' ? 10_000 : 60_000)
     await stop()
   })
@@ -317,8 +317,8 @@ for (const [perSecond, takesMs] of [
     api.onWatch = (watch) => {
       watch.open()
     }
-    const { time, told, stop } = start(t, api)
-    for (let second = 0; second < 90 && told.length === 0; second++) {
+    const { time, reported, stop } = start(t, api)
+    for (let second = 0; second < 90 && reported.length === 0; second++) {
       const first = second * perSecond
       const names = Array.from({ length: perSecond }, (_, index) => `a${first + index}`)
       api.lastWatch.send(...names.map((name, index) => added(service(name, String(first + index + 1)))))
@@ -328,7 +328,7 @@ for (const [perSecond, takesMs] of [
     // At 400 objects a second the reflector has given up streaming and lists pages, which have one object.
     if (perSecond === 600) api.lastWatch.send(bookmark('60000', 'initial-events-end'))
     await time.advance(0)
-    assert.equal(told[0]?.split(' ').length, perSecond === 600 ? 54_001 : 2)
+    assert.equal(reported[0]?.split(' ').length, perSecond === 600 ? 54_001 : 2)
     await stop()
   })
 }
@@ -371,10 +371,10 @@ test('after a continue token has expired, the whole list is requested in one pie
       ? listOf('5', [service('a', '1')], 'more')
       : listOf('6', [service('a', '1'), service('b', '2')])
   }
-  const { time, told, stop, said } = start(t, api)
+  const { time, reported, stop, logged } = start(t, api)
   await time.advance(1_000)
-  assert.deepEqual(told, ['= ns/a ns/b'])
-  assert.deepEqual(said(), [])
+  assert.deepEqual(reported, ['= ns/a ns/b'])
+  assert.deepEqual(logged(), [])
   await stop()
 })
 
@@ -401,7 +401,7 @@ test('a watch that ends among changes of one resourceVersion is followed by a ne
 
 test('after a watch that the server ends in order, the next begins at once from the last received resourceVersion', async (t) => {
   const api = streamingApi()
-  const { time, told, stop, said } = start(t, api)
+  const { time, reported, stop, logged } = start(t, api)
   await time.advance(60_000)
   api.lastWatch.send(bookmark('42'))
   await time.advance(80_000)
@@ -410,8 +410,8 @@ test('after a watch that the server ends in order, the next begins at once from 
   assert.equal(api.watches.length, 2)
   assert.equal(api.lastWatch.query.resourceVersion, '42')
   assert.equal(api.lastWatch.query.allowWatchBookmarks, true)
-  assert.deepEqual(told, ['= ns/a'])
-  assert.deepEqual(said(), [])
+  assert.deepEqual(reported, ['= ns/a'])
+  assert.deepEqual(logged(), [])
   await stop()
 })
 
@@ -479,7 +479,7 @@ const troubles: readonly {
 for (const { name, happens, relists } of troubles) {
   test(`${name} ends a watch, and ${relists ? 'all is listed anew' : 'the next goes on from the same place'}`, async (t) => {
     const api = streamingApi()
-    const { time, told, stop, said } = start(t, api)
+    const { time, reported, stop, logged } = start(t, api)
     await time.advance(30_000)
     happens(api.lastWatch)
     await time.advance(1_000)
@@ -488,27 +488,27 @@ for (const { name, happens, relists } of troubles) {
     assert.equal(api.lastWatch.query.resourceVersion, relists ? undefined : '5')
     api.lastWatch.send(added(service('b', '6')))
     await time.advance(0)
-    assert.deepEqual(told, relists ? ['= ns/a', '= ns/a', 'ADDED ns/b'] : ['= ns/a', 'ADDED ns/b'])
-    assert.deepEqual(said(), [], 'a watch that breaks once is nobody’s business')
+    assert.deepEqual(reported, relists ? ['= ns/a', '= ns/a', 'ADDED ns/b'] : ['= ns/a', 'ADDED ns/b'])
+    assert.deepEqual(logged(), [], 'a watch that breaks once is nobody’s business')
     await stop()
   })
 }
 
 test('an outage that begins with a broken watch lasts until the next watch is open', async (t) => {
   const api = streamingApi()
-  const { time, availability, stop, said } = start(t, api)
+  const { time, availability, stop, logged } = start(t, api)
   await time.advance(30_000)
   api.onWatch = () => {}
   api.lastWatch.end(new KubeError('Unreachable', 'cut'))
   await time.advance(0)
   availability.failed('another', new KubeError('Unreachable', 'cut'))
   availability.succeeded('another')
-  assert.deepEqual(said(), ['lost the API server'])
+  assert.deepEqual(logged(), ['lost the API server'])
   await time.advance(1_000)
-  assert.deepEqual(said(), ['lost the API server'])
+  assert.deepEqual(logged(), ['lost the API server'])
   api.lastWatch.send(added(service('b', '6')))
   await time.advance(0)
-  assert.deepEqual(said(), ['lost the API server', 'the API server is back'])
+  assert.deepEqual(logged(), ['lost the API server', 'the API server is back'])
   await stop()
 })
 
@@ -523,7 +523,7 @@ const HOURS = {
 for (const [code, lines] of Object.entries(HOURS) as [KubeErrorCode, readonly string[]][]) {
   test(`an hour of ${code} causes ${lines.length} log lines, and is over within a second of its end`, async (t) => {
     const api = streamingApi()
-    const { time, told, stop, said } = start(t, api)
+    const { time, reported, stop, logged } = start(t, api)
     await time.advance(30_000)
     api.onWatch = (watch) => watch.end(new KubeError(code, code))
     api.answer = () => {
@@ -539,8 +539,8 @@ for (const [code, lines] of Object.entries(HOURS) as [KubeErrorCode, readonly st
     assert.equal(api.openWatches, 1)
     api.lastWatch.send(added(service('b', '6')))
     await time.advance(0)
-    assert.equal(told.at(-1), 'ADDED ns/b')
-    assert.deepEqual(said(), lines)
+    assert.equal(reported.at(-1), 'ADDED ns/b')
+    assert.deepEqual(logged(), lines)
     await stop()
   })
 }
@@ -548,13 +548,13 @@ for (const [code, lines] of Object.entries(HOURS) as [KubeErrorCode, readonly st
 test('a refused request is retried at growing intervals of at most 10 seconds', async (t) => {
   const api = streamingApi()
   api.onWatch = (watch) => watch.end(new KubeError('NotFound', 'the server could not find the resource'))
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(600_000)
   assert.ok(api.watches.length > 60 && api.watches.length < 90, `${api.watches.length} attempts`)
-  assert.equal(told[0], 'absent')
+  assert.equal(reported[0], 'absent')
   api.onWatch = streamOne
   await time.advance(10_000)
-  assert.equal(told.at(-1), '= ns/a')
+  assert.equal(reported.at(-1), '= ns/a')
   await stop()
 })
 
@@ -571,7 +571,7 @@ test('a wait that the server requests is observed', async (t) => {
 
 test('a silent watch is given up after 90 seconds, and the next continues from the same resourceVersion', async (t) => {
   const api = streamingApi()
-  const { time, stop, said } = start(t, api)
+  const { time, stop, logged } = start(t, api)
   await time.advance(60_000)
   api.lastWatch.send(bookmark('8'))
   await time.advance(89_999)
@@ -580,7 +580,7 @@ test('a silent watch is given up after 90 seconds, and the next continues from t
   assert.equal(api.watches.length, 2)
   assert.equal(api.openWatches, 1)
   assert.equal(api.lastWatch.query.resourceVersion, '8')
-  assert.deepEqual(said(), [])
+  assert.deepEqual(logged(), [])
   await stop()
 })
 
@@ -592,7 +592,7 @@ test('a page without an answer is requested again after 10 seconds; each timeout
       signal?.addEventListener('abort', () => reject(signal.reason))
     })
   api.answer = neverAnswered
-  const { time, told, stop, said } = start(t, api)
+  const { time, reported, stop, logged } = start(t, api)
   const askedMs: number[] = []
   while (api.asked.length < 6) {
     await time.runUntil(() => api.asked.length > askedMs.length, 70_000)
@@ -602,8 +602,8 @@ test('a page without an answer is requested again after 10 seconds; each timeout
   assert.deepEqual(gaps, [10_000, 20_000, 40_000, 60_000, 60_000])
   api.answer = list
   await time.advance(62_000)
-  assert.deepEqual(told, ['= ns/a'])
-  assert.deepEqual(said(), ['cannot reach the API server', 'the API server is back'])
+  assert.deepEqual(reported, ['= ns/a'])
+  assert.deepEqual(logged(), ['cannot reach the API server', 'the API server is back'])
   await stop()
 })
 
@@ -615,7 +615,7 @@ test('a slow page is requested again unchanged, and later lists get as much time
     else watch.open()
   }
   let tookMs = 30_000
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   api.answer = ({ signal }) =>
     new Promise((resolve, reject) => {
       const cancel = time.view().schedule(tookMs, () => resolve(listOf('5', [service('a', '3')])))
@@ -626,35 +626,35 @@ test('a slow page is requested again unchanged, and later lists get as much time
     })
   await time.runUntil(() => api.asked.length === 1, 10_000)
   const streams = api.watches.length
-  await time.runUntil(() => told.length === 1, 120_000)
+  await time.runUntil(() => reported.length === 1, 120_000)
   assert.equal(api.asked.length, 3)
   assert.equal(api.watches.length - streams, 1, 'the watch alone')
   await time.advance(5_000)
   api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
-  await time.runUntil(() => told.length === 2, 120_000)
+  await time.runUntil(() => reported.length === 2, 120_000)
   assert.equal(api.asked.length, 4)
   tookMs = 100
   for (const pages of [5, 6]) {
     await time.advance(5_000)
     api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
-    await time.runUntil(() => told.length === pages - 2, 120_000)
+    await time.runUntil(() => reported.length === pages - 2, 120_000)
   }
   tookMs = 11_000
   await time.advance(5_000)
   api.lastWatch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } })
-  await time.runUntil(() => told.length === 5, 120_000)
+  await time.runUntil(() => reported.length === 5, 120_000)
   assert.equal(api.asked.length, 8, 'after quick pages the first try is short again')
   await stop()
 })
 
 test('half an hour of silence from one resourceVersion is followed by a new list', async (t) => {
   const api = streamingApi()
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   await time.advance(1_799_999)
-  assert.deepEqual(told, ['= ns/a'])
+  assert.deepEqual(reported, ['= ns/a'])
   assert.equal(api.watches.length, 20)
   await time.advance(1)
-  assert.deepEqual(told, ['= ns/a', '= ns/a'])
+  assert.deepEqual(reported, ['= ns/a', '= ns/a'])
   await stop()
 })
 
@@ -698,7 +698,7 @@ test('from the second long list in a row without a watch, lists take at most a f
 
 test('a list that took long because the server hung does not delay the list after the next restart', async (t) => {
   const api = streamingApi()
-  const { time, told, stop } = start(t, api)
+  const { time, reported, stop } = start(t, api)
   const expired = new KubeError('Expired', 'too old')
   await time.advance(60_000)
   api.onWatch = () => {}
@@ -711,7 +711,7 @@ test('a list that took long because the server hung does not delay the list afte
   await time.advance(3_000)
   api.onWatch = (watch) => (watch.query.sendInitialEvents === true ? streamOne(watch) : watch.end(expired))
   await time.advance(2_000)
-  assert.deepEqual(told, ['= ns/a', '= ns/a', '= ns/a'])
+  assert.deepEqual(reported, ['= ns/a', '= ns/a', '= ns/a'])
   await stop()
 })
 

@@ -19,10 +19,10 @@ const call = 'get configmaps default/one'
 const text = { 'content-type': 'text/plain; charset=utf-8' }
 
 test('the message of a refusal is that of the Status, else the plain text, else the HTTP status, in one line', () => {
-  const said = (body: unknown, headers: Readonly<Record<string, string>> = {}): string =>
+  const messageOf = (body: unknown, headers: Readonly<Record<string, string>> = {}): string =>
     refusal(call, { status: 403, headers, body }).message.slice(`${call}: `.length)
-  assert.equal(said({ kind: 'Status', message: 'not\nallowed' }, text), 'not allowed')
-  assert.equal(said('not allowed\n', text), 'not allowed')
+  assert.equal(messageOf({ kind: 'Status', message: 'not\nallowed' }, text), 'not allowed')
+  assert.equal(messageOf('not allowed\n', text), 'not allowed')
   for (const [body, headers] of [
     ['<html>', { 'content-type': 'text/html' }],
     ['no type', {}],
@@ -32,7 +32,7 @@ test('the message of a refusal is that of the Status, else the plain text, else 
     [{ kind: 'Other', message: 'not a Status' }, text],
     [null, text],
   ] as const) {
-    assert.equal(said(body, headers), 'HTTP status 403', JSON.stringify(body))
+    assert.equal(messageOf(body, headers), 'HTTP status 403', JSON.stringify(body))
   }
 })
 

@@ -33,8 +33,8 @@ const table: readonly [before: Serving, answer: boolean | undefined, nowMs: numb
 ]
 
 for (const [before, answer, nowMs, after] of table) {
-  const said = answer === undefined ? 'no answer' : answer ? 'that it is served' : 'that it is not'
-  test(`a resource is ${before.type}, answer at ${nowMs} ms: ${said}; it is then ${after.type}`, () => {
+  const what = answer === undefined ? 'no answer' : answer ? 'that it is served' : 'that it is not'
+  test(`a resource is ${before.type}, answer at ${nowMs} ms: ${what}; it is then ${after.type}`, () => {
     assert.deepEqual(nextServing(before, answer, nowMs), after)
   })
 }

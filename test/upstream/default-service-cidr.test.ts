@@ -40,14 +40,14 @@ for (const [table, cases] of Object.entries(defaultServiceCidr.tables)) {
         const upgraded = expect.writes.some((write) => write.verb === 'update')
         const writes = upgraded ? [...expect.writes, ...settingReady] : expect.writes
         await world.assertResult({ ...expect, writes }, [serviceCidrs], 'allow')
-        const told = expect.events.map((event) => ({
+        const expected = expect.events.map((event) => ({
           ...event,
           reason: event.reason || 'KubernetesDefaultServiceCIDRError',
         }))
         const deleted = given.objects.some(({ metadata }) => metadata?.deletionTimestamp !== undefined)
         const own = deleted ? events.splice(0).map(({ note }) => note.split(',')[0]) : []
         assert.deepEqual(own, deleted ? ['The default ServiceCIDR is being deleted'] : [])
-        assert.deepEqual(events, told)
+        assert.deepEqual(events, expected)
       })
     }
   })

@@ -45,7 +45,7 @@ const impatient: ReadonlySet<string> = new Set([
 ])
 const requestTimeoutMs = 60_000
 
-type Told = IpAddressRepairCase['expect']['events'][number]
+type RecordedEvent = IpAddressRepairCase['expect']['events'][number]
 
 describe(`${ipAddressRepair.file}, repairServiceIP, the plan`, () => {
   for (const one of repairServiceIP) {
@@ -70,7 +70,7 @@ describe(`${ipAddressRepair.file}, repairServiceIP, the plan`, () => {
       }
       const found = atOnce(check({ names: atOnce(namesToCheck(held, view)), existing, deleting: true }, view))
       assertSame(found.writes.flatMap(asUpstream), one.expect.writes, 'the writes')
-      assert.deepEqual(found.findings.map(toldOf), one.expect.events)
+      assert.deepEqual(found.findings.map(eventOf), one.expect.events)
     })
   }
 })
@@ -84,7 +84,7 @@ describe(`${ipAddressRepair.file}, syncIPAddress, the plan`, () => {
       const service = ofKind<Service>(one, 'Service').find((found) => keyOfObject(found) === `${namespace}/${name}`)
       const action = planIpAddress({ ipAddress, service, ageMs: ageIn(one, ipAddress), repairing: true })
       assertSame(action.type === 'delete' ? asUpstream(action) : [], one.expect.writes, 'the writes')
-      assert.deepEqual(action.type === 'delete' ? [toldOf(action.finding)] : [], one.expect.events)
+      assert.deepEqual(action.type === 'delete' ? [eventOf(action.finding)] : [], one.expect.events)
     })
   }
 })
@@ -92,11 +92,11 @@ describe(`${ipAddressRepair.file}, syncIPAddress, the plan`, () => {
 describe(`${ipAddressRepair.file}, repairServiceIP, on a server`, () => {
   for (const one of repairServiceIP) {
     test(one.name, async () => {
-      const { world, told } = await run(one, one.given.objects)
+      const { world, recorded } = await run(one, one.given.objects)
       await world.assertResult({ ...one.expect, writes: sorted(one.expect.writes), objects: one.expect.objects }, [
         ipAddresses,
       ])
-      assert.deepEqual(sorted(told), sorted(one.expect.events))
+      assert.deepEqual(sorted(recorded), sorted(one.expect.events))
     })
   }
 })
@@ -112,10 +112,10 @@ describe(`${ipAddressRepair.file}, syncIPAddress, on a server`, () => {
         metadata: { name: 'kubernetes' },
         spec: range,
       }
-      const { world, told } = await run(one, [elsewhere, ...one.given.objects])
+      const { world, recorded } = await run(one, [elsewhere, ...one.given.objects])
       await world.assertResult(one.expect, [ipAddresses])
       assert.deepEqual(
-        told.filter(({ regarding }) => regarding.kind === 'IPAddress'),
+        recorded.filter(({ regarding }) => regarding.kind === 'IPAddress'),
         one.expect.events,
       )
     })
@@ -127,14 +127,14 @@ describe(`${ipAddressRepair.file}, runOnce, on a server`, () => {
     // Upstream gives up after an internal error, and its server exits. Our repair tries again until it succeeds.
     const { error, creates = 0 } = one.expect
     test(`${one.name}${error === undefined ? '' : ': here it is retried'}`, async () => {
-      const { world, told, refused } = await run(one, one.given.objects)
+      const { world, recorded, refused } = await run(one, one.given.objects)
       const wanted = one.expect.writes.slice(0, 1)
       const objects = wanted
         .map((write) => ('object' in write ? write.object : undefined))
         .filter((object) => object !== undefined)
       await world.assertResult({ writes: wanted, objects }, [ipAddresses])
       assert.equal(refused() + world.writes.length, error === undefined ? creates : creates + 1)
-      assert.deepEqual(told, one.expect.events.slice(0, 1), 'told once, not with each attempt')
+      assert.deepEqual(recorded, one.expect.events.slice(0, 1), 'told once, not with each attempt')
     })
   }
 })
@@ -143,7 +143,7 @@ describe(`${ipAddressRepair.file}, runOnce, on a server`, () => {
 async function run(
   one: IpAddressRepairCase,
   objects: readonly StoredObject[],
-): Promise<{ readonly world: World; readonly told: readonly Told[]; readonly refused: () => number }> {
+): Promise<{ readonly world: World; readonly recorded: readonly RecordedEvent[]; readonly refused: () => number }> {
   const world = await World.start(objects.map(complete), [], { serviceAllocators: 'none' })
   const { clock } = world
   const random = seededRandom(1, 'ip-address-repair')
@@ -157,9 +157,9 @@ async function run(
       return Promise.reject(new KubeError(codeOf(refusals.status, undefined), 'refused'))
     },
   }
-  const told: Told[] = []
+  const recorded: RecordedEvent[] = []
   const record = ({ type, reason, action, note, regarding }: EventToRecord): void => {
-    told.push({ type, reason, action, note, regarding: shortRef(regarding) })
+    recorded.push({ type, reason, action, note, regarding: shortRef(regarding) })
   }
   const availability = new Availability({ clock, logger: silentLogger })
   const context = { api, clock, random, logger: silentLogger, availability }
@@ -189,7 +189,7 @@ async function run(
     Math.max(1_000, ...ages) + 500 + (impatient.has(one.name) ? requestTimeoutMs : 0),
   )
   world.writes.sort(inOrder)
-  return { world, told, refused: () => refusals.times - Math.max(left, 0) }
+  return { world, recorded, refused: () => refusals.times - Math.max(left, 0) }
 }
 
 /** The object with the fields of a Service that the API requires and upstream's tests do not set. */
@@ -239,7 +239,7 @@ function asUpstream(write: IpAddressWrite): readonly Write[] {
   return write.type === 'recreate' ? [removed, made] : [made]
 }
 
-function toldOf({ reason, note, regarding }: Finding): Told {
+function eventOf({ reason, note, regarding }: Finding): RecordedEvent {
   return {
     type: 'Warning',
     reason,
@@ -249,7 +249,7 @@ function toldOf({ reason, note, regarding }: Finding): Told {
   }
 }
 
-function shortRef({ kind, name, namespace }: ObjectReference): Told['regarding'] {
+function shortRef({ kind, name, namespace }: ObjectReference): RecordedEvent['regarding'] {
   return { kind: kind ?? '', name: name ?? '', ...(namespace === undefined ? {} : { namespace }) }
 }
 
@@ -261,16 +261,16 @@ function identityOf({ kind, metadata }: StoredObject): string {
  * Writes and events by address. Our repair makes several at once, in random order; those of one address keep their
  * order.
  */
-function sorted<T extends Write | Told>(all: readonly T[]): T[] {
+function sorted<T extends Write | RecordedEvent>(all: readonly T[]): T[] {
   return all.toSorted(inOrder)
 }
 
-function inOrder(a: Write | Told, b: Write | Told): number {
+function inOrder(a: Write | RecordedEvent, b: Write | RecordedEvent): number {
   const [left, right] = [addressOf(a), addressOf(b)]
   return left < right ? -1 : left > right ? 1 : 0
 }
 
-function addressOf(item: Write | Told): string {
+function addressOf(item: Write | RecordedEvent): string {
   if ('note' in item) return item.note
   return ('object' in item ? item.object.metadata.name : 'ref' in item ? item.ref.name : '') ?? ''
 }

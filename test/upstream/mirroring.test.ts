@@ -33,14 +33,14 @@ type Plan = ReturnType<typeof planMirror>
 function canonical(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(canonical)
   if (typeof value !== 'object' || value === null) return value
-  const kept = Object.entries(value)
+  const nonEmpty = Object.entries(value)
     .map(
       ([key, inner]) =>
         [key, key === 'endpoints' ? inAnyOrder(inner as readonly unknown[]) : canonical(inner)] as const,
     )
     .filter(([, inner]) => !isEmpty(inner))
     .sort(([a], [b]) => (a < b ? -1 : 1))
-  return Object.fromEntries(kept)
+  return Object.fromEntries(nonEmpty)
 }
 
 function inAnyOrder(list: readonly unknown[]): readonly unknown[] {

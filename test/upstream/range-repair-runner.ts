@@ -30,7 +30,7 @@ function runPlans(claims: RangeClaims, { given, call, expect }: RangeRepairCase)
   let ledgers: readonly LeakLedger[] = []
   const errors: Partial<Record<FindingType, number>> = {}
   for (let pass = 0; pass < call.passes; pass++) {
-    const readings = claims.ranges.map((kept, range) => {
+    const readings = claims.ranges.map((claimed, range) => {
       const data = (taken[range] as Bitmap).toBytes()
       const stored = {
         type: 'range',
@@ -39,7 +39,7 @@ function runPlans(claims: RangeClaims, { given, call, expect }: RangeRepairCase)
         revision: '1',
         version: 1,
       } as const
-      return readRange(kept, stored, { claims, where: 'here', adopt: false })
+      return readRange(claimed, stored, { claims, where: 'here', adopt: false })
     })
     const nowMs = pass * intervalMs
     const plan = wholePass({ claims, services: given.objects, readings, ledgers, nowMs })

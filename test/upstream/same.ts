@@ -23,8 +23,8 @@ export function assertSame(
 function semantic(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(semantic)
   if (!isRecord(value)) return value
-  const kept = Object.entries(value).filter(([key, inner]) => !isEmpty(inner) && !SERVER_FIELDS.has(key))
-  return Object.fromEntries(kept.map(([key, inner]) => [key, TIME_FIELDS.has(key) ? 'some time' : semantic(inner)]))
+  const nonEmpty = Object.entries(value).filter(([key, inner]) => !isEmpty(inner) && !SERVER_FIELDS.has(key))
+  return Object.fromEntries(nonEmpty.map(([key, inner]) => [key, TIME_FIELDS.has(key) ? 'some time' : semantic(inner)]))
 }
 
 /** Whether it is the zero value of a list or a string in Go, which is written or left out depending on the type. */
@@ -39,8 +39,8 @@ const TIME_FIELDS = new Set(['deletionTimestamp', 'lastTransitionTime'])
 function onlyNamed(value: unknown, named: unknown): unknown {
   if (Array.isArray(value) && Array.isArray(named)) return value.map((item, index) => onlyNamed(item, named[index]))
   if (!isRecord(value) || !isRecord(named)) return value
-  const kept = Object.keys(value).filter((key) => Object.hasOwn(named, key))
-  return Object.fromEntries(kept.map((key) => [key, onlyNamed(value[key], named[key])]))
+  const common = Object.keys(value).filter((key) => Object.hasOwn(named, key))
+  return Object.fromEntries(common.map((key) => [key, onlyNamed(value[key], named[key])]))
 }
 
 function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {

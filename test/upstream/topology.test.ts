@@ -94,8 +94,8 @@ for (const { name, given, expect } of topologyUtils.tables.givingAndReceivingZon
 for (const { name, given, expect } of topologyUtils.tables.hintsByZone) {
   test(`getHintsByZone: ${name}`, () => {
     const { hints } = summaryOf(given.slice)
-    const kept =
+    const rest =
       hints !== undefined && fits(hints, countsByZone(given.allocated), new Map(Object.entries(given.allocations)))
-    assert.deepEqual(kept ? Object.fromEntries(hints) : undefined, expect.hints)
+    assert.deepEqual(rest ? Object.fromEntries(hints) : undefined, expect.hints)
   })
 }

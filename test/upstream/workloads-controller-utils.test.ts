@@ -44,10 +44,10 @@ for (const { name, given, expect } of tables.getPodServicesToUpdate) {
     const { pods, services, members } = await followPodsAndServices(t)
     for (const each of given.services) await services.put(each)
     await pods.put(given.pod)
-    const told: string[] = []
-    members.subscribe((key) => told.push(key))
+    const reported: string[] = []
+    members.subscribe((key) => reported.push(key))
     await pods.delete(`${given.pod.metadata?.namespace}/${given.pod.metadata?.name}`)
-    assert.deepEqual(told, expect)
+    assert.deepEqual(reported, expect)
   })
 }
 
@@ -56,16 +56,16 @@ for (const { name, given, expect } of tables.determineNeededServiceUpdates) {
   test(`determineNeededServiceUpdates: ${name}`, async (t) => {
     const { pods, services, members } = await followPodsAndServices(t)
     for (const each of new Set([...given.old, ...given.new])) await services.put(serviceFor(each))
-    const told: string[] = []
-    members.subscribe((key) => told.push(key.replace('test/', '')))
-    const toldOf = async (pod: Pod): Promise<readonly string[]> => {
+    const reported: string[] = []
+    members.subscribe((key) => reported.push(key.replace('test/', '')))
+    const keysReportedBy = async (pod: Pod): Promise<readonly string[]> => {
       await pods.put(podOf(given.old, 'False'))
-      told.length = 0
+      reported.length = 0
       await pods.put(pod)
-      return told.sort()
+      return reported.sort()
     }
-    assert.deepEqual(await toldOf(podOf(given.new, 'False')), expect.labelsChanged)
-    assert.deepEqual(await toldOf(podOf(given.new, 'True')), expect.podChangedToo)
+    assert.deepEqual(await keysReportedBy(podOf(given.new, 'False')), expect.labelsChanged)
+    assert.deepEqual(await keysReportedBy(podOf(given.new, 'True')), expect.podChangedToo)
   })
 }
 

@@ -159,9 +159,13 @@ test('an update preserves NodePorts that it omits; changing the type to ClusterI
   const embedded = await Embedded.started()
   const { body } = await embedded.send('POST', path, service('a', { type: 'NodePort' }))
   const [{ nodePort }] = body.spec.ports
-  const kept = await embedded.send('PUT', `${path}/a`, service('a', { type: 'NodePort', sessionAffinity: 'ClientIP' }))
-  assert.equal(kept.body.spec.ports[0].nodePort, nodePort)
-  assert.equal(kept.body.spec.externalTrafficPolicy, 'Cluster')
+  const updated = await embedded.send(
+    'PUT',
+    `${path}/a`,
+    service('a', { type: 'NodePort', sessionAffinity: 'ClientIP' }),
+  )
+  assert.equal(updated.body.spec.ports[0].nodePort, nodePort)
+  assert.equal(updated.body.spec.externalTrafficPolicy, 'Cluster')
   const plain = await embedded.send('PATCH', `${path}/a`, { spec: { type: 'ClusterIP' } }, merge)
   assert.equal(plain.body.spec.ports[0].nodePort, undefined)
   assert.equal(plain.body.spec.externalTrafficPolicy, undefined)

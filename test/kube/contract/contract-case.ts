@@ -117,16 +117,16 @@ export class WatchReader<T extends KubeObject> {
   }
 
   /** The next event, as `ADDED name`. */
-  async told(): Promise<string> {
+  async nextText(): Promise<string> {
     const event = await this.next()
     if (event.type === 'ERROR') return `ERROR ${event.object.code}`
     return `${event.type} ${event.object.metadata?.name ?? ''}`.trimEnd()
   }
 
-  async toldTimes(count: number): Promise<readonly string[]> {
-    const told: string[] = []
-    for (let i = 0; i < count; i++) told.push(await this.told())
-    return told
+  async nextTexts(count: number): Promise<readonly string[]> {
+    const texts: string[] = []
+    for (let i = 0; i < count; i++) texts.push(await this.nextText())
+    return texts
   }
 
   /** Asserts that the stream ends without another event. */

@@ -111,12 +111,12 @@ export const kindCases: readonly ContractCase[] = [
         message: '',
         lastTransitionTime: '2026-01-01T00:00:00Z',
       }
-      const told = {
+      const given = {
         metadata: { name: namespace },
         spec: { cidrs: ['198.51.100.0/24'] },
         status: { conditions: [ready] },
       }
-      const created = await api.create(serviceCidrs, told)
+      const created = await api.create(serviceCidrs, given)
       assert.deepEqual(created.status, {})
       const asObject = await api.update(serviceCidrs, { ...created, status: { conditions: [ready] } })
       assert.equal(asObject.metadata?.resourceVersion, created.metadata?.resourceVersion)

@@ -146,7 +146,7 @@ export const listCases: readonly ContractCase[] = [
       await api.create(endpoints, endpointsIn(namespace, 'b'))
       const { resourceVersion } = metadata
       const watch = new WatchReader(api, endpoints, { namespace, resourceVersion }, t)
-      assert.equal(await watch.told(), 'ADDED b')
+      assert.equal(await watch.nextText(), 'ADDED b')
     },
   },
   {

@@ -112,10 +112,14 @@ export const objectCases: readonly ContractCase[] = [
   {
     name: 'create takes no uid, no creation and no deletion time from the client',
     async run({ api, namespace }) {
-      const told = { uid: 'mine', creationTimestamp: '2001-01-01T00:00:00Z', deletionTimestamp: '2001-01-01T00:00:00Z' }
-      const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a', told))
-      assert.notEqual(metadata?.uid, told.uid)
-      assert.notEqual(metadata?.creationTimestamp, told.creationTimestamp)
+      const given = {
+        uid: 'mine',
+        creationTimestamp: '2001-01-01T00:00:00Z',
+        deletionTimestamp: '2001-01-01T00:00:00Z',
+      }
+      const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a', given))
+      assert.notEqual(metadata?.uid, given.uid)
+      assert.notEqual(metadata?.creationTimestamp, given.creationTimestamp)
       assert.equal(metadata?.deletionTimestamp, undefined)
     },
   },

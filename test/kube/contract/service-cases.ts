@@ -212,8 +212,8 @@ export const serviceCases: readonly ContractCase[] = [
         message: '',
         lastTransitionTime: '2026-01-01T00:00:00Z',
       }
-      const told = { ...withSpec(created, { sessionAffinity: 'ClientIP' }), status: { conditions: [condition] } }
-      const { spec, status } = await api.update(services, told, { subresource: 'status' })
+      const given = { ...withSpec(created, { sessionAffinity: 'ClientIP' }), status: { conditions: [condition] } }
+      const { spec, status } = await api.update(services, given, { subresource: 'status' })
       assert.deepEqual(spec, created.spec)
       assert.deepEqual(status, { loadBalancer: {}, conditions: [condition] })
     },

@@ -17,7 +17,7 @@ export const watchCases: readonly ContractCase[] = [
       await api.delete(endpoints, { namespace, name: 'b' })
       assert.deepEqual(await watch.next(), { type: 'ADDED', object: second })
       assert.deepEqual(await watch.next(), { type: 'MODIFIED', object: third })
-      assert.equal(await watch.told(), 'DELETED b')
+      assert.equal(await watch.nextText(), 'DELETED b')
     },
   },
   {
@@ -28,9 +28,9 @@ export const watchCases: readonly ContractCase[] = [
       await api.create(endpoints, endpointsIn(namespace, 'b'))
       await api.delete(endpoints, { namespace, name: 'a' })
       const watch = new WatchReader(api, endpoints, { namespace, resourceVersion: metadata.resourceVersion }, t)
-      assert.deepEqual(await watch.toldTimes(3), ['ADDED a', 'ADDED b', 'DELETED a'])
+      assert.deepEqual(await watch.nextTexts(3), ['ADDED a', 'ADDED b', 'DELETED a'])
       await api.create(endpoints, endpointsIn(namespace, 'c'))
-      assert.equal(await watch.told(), 'ADDED c')
+      assert.equal(await watch.nextText(), 'ADDED c')
     },
   },
   ...[undefined, '0'].map(
@@ -42,9 +42,9 @@ export const watchCases: readonly ContractCase[] = [
         await api.delete(endpoints, { namespace, name: 'a' })
         await api.list(endpoints, { namespace })
         const watch = new WatchReader(api, endpoints, { namespace, resourceVersion }, t)
-        assert.equal(await watch.told(), 'ADDED b')
+        assert.equal(await watch.nextText(), 'ADDED b')
         await api.create(endpoints, endpointsIn(namespace, 'c'))
-        assert.equal(await watch.told(), 'ADDED c')
+        assert.equal(await watch.nextText(), 'ADDED c')
       },
     }),
   ),
@@ -55,16 +55,16 @@ export const watchCases: readonly ContractCase[] = [
       await api.create(endpoints, endpointsIn(namespace, 'b'))
       const query = { namespace, sendInitialEvents: true, allowWatchBookmarks: true }
       const watch = new WatchReader(api, endpoints, query, t)
-      assert.deepEqual(await watch.toldTimes(2), ['ADDED a', 'ADDED b'])
+      assert.deepEqual(await watch.nextTexts(2), ['ADDED a', 'ADDED b'])
       const bookmark = await watch.next()
       assert.ok(bookmark.type === 'BOOKMARK')
       assert.deepEqual(bookmark.object.metadata?.annotations, { [initialEventsEnd]: 'true' })
       assert.equal(bookmark.object.kind, 'Endpoints')
       const { resourceVersion } = bookmark.object.metadata ?? {}
       await api.create(endpoints, endpointsIn(namespace, 'c'))
-      assert.equal(await watch.told(), 'ADDED c')
+      assert.equal(await watch.nextText(), 'ADDED c')
       const next = new WatchReader(api, endpoints, { namespace, resourceVersion }, t)
-      assert.equal(await next.told(), 'ADDED c')
+      assert.equal(await next.nextText(), 'ADDED c')
     },
   },
   {
@@ -72,7 +72,7 @@ export const watchCases: readonly ContractCase[] = [
     async run({ api, namespace }, t) {
       const query = { namespace, sendInitialEvents: true, allowWatchBookmarks: true }
       const watch = new WatchReader(api, endpoints, query, t)
-      assert.equal(await watch.told(), 'BOOKMARK')
+      assert.equal(await watch.nextText(), 'BOOKMARK')
     },
   },
   {
@@ -82,7 +82,7 @@ export const watchCases: readonly ContractCase[] = [
       await api.create(endpoints, endpointsIn(namespace, 'b'))
       const query = { namespace, fieldSelector: 'metadata.name=b', sendInitialEvents: true, allowWatchBookmarks: true }
       const watch = new WatchReader(api, endpoints, query, t)
-      assert.deepEqual(await watch.toldTimes(2), ['ADDED b', 'BOOKMARK'])
+      assert.deepEqual(await watch.nextTexts(2), ['ADDED b', 'BOOKMARK'])
     },
   },
   {
@@ -103,7 +103,7 @@ export const watchCases: readonly ContractCase[] = [
       assert.ok(gone.type === 'DELETED')
       assert.deepEqual(gone.object.metadata?.labels, { app: 'x', more: '1' })
       assert.equal(gone.object.metadata?.resourceVersion, left.metadata?.resourceVersion)
-      assert.equal(await watch.told(), 'ADDED b')
+      assert.equal(await watch.nextText(), 'ADDED b')
     },
   },
   {
@@ -115,7 +115,7 @@ export const watchCases: readonly ContractCase[] = [
       const watch = await new WatchReader(api, endpoints, query, t).open()
       await api.create(endpoints, endpointsIn(namespace, 'a'))
       await api.create(endpoints, endpointsIn(namespace, 'b'))
-      assert.equal(await watch.told(), 'ADDED b')
+      assert.equal(await watch.nextText(), 'ADDED b')
     },
   },
   {
@@ -133,7 +133,7 @@ export const watchCases: readonly ContractCase[] = [
       assert.ok(event.type === 'ADDED')
       assert.equal(event.object.metadata?.namespace, namespace)
       const both = [await all.next(), await all.next()].map(
-        (told) => told.type !== 'ERROR' && told.object.metadata?.namespace,
+        (event) => event.type !== 'ERROR' && event.object.metadata?.namespace,
       )
       assert.deepEqual(both, [other, namespace])
     },
@@ -147,7 +147,7 @@ export const watchCases: readonly ContractCase[] = [
       await api.update(endpoints, created)
       await api.patch(endpoints, { namespace, name: 'a' }, { type: 'merge', body: {} })
       await api.create(endpoints, endpointsIn(namespace, 'b'))
-      assert.equal(await watch.told(), 'ADDED b')
+      assert.equal(await watch.nextText(), 'ADDED b')
     },
   },
   {
@@ -164,7 +164,7 @@ export const watchCases: readonly ContractCase[] = [
       await api.create(endpoints, endpointsIn(namespace, 'b'))
       const after = gone.object.metadata?.resourceVersion
       const next = new WatchReader(api, endpoints, { namespace, resourceVersion: after }, t)
-      assert.equal(await next.told(), 'ADDED b')
+      assert.equal(await next.nextText(), 'ADDED b')
     },
   },
   {
@@ -177,7 +177,7 @@ export const watchCases: readonly ContractCase[] = [
       await api.patch(endpoints, { namespace, name: 'a' }, { type: 'merge', body: { metadata: { finalizers: null } } })
       const marked = await watch.next()
       assert.ok(marked.type === 'MODIFIED' && marked.object.metadata?.deletionTimestamp !== undefined)
-      assert.equal(await watch.told(), 'DELETED a')
+      assert.equal(await watch.nextText(), 'DELETED a')
     },
   },
   {
@@ -211,10 +211,10 @@ export const watchCases: readonly ContractCase[] = [
       const names = ['a', 'b', 'c', 'd', 'e', 'f']
       await Promise.all(names.map((name) => api.create(endpoints, endpointsIn(namespace, name))))
       const two = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
-      const told = await one.toldTimes(names.length)
-      assert.deepEqual(await two.toldTimes(names.length), told)
+      const received = await one.nextTexts(names.length)
+      assert.deepEqual(await two.nextTexts(names.length), received)
       assert.deepEqual(
-        [...told].sort(),
+        [...received].sort(),
         names.map((name) => `ADDED ${name}`),
       )
     },

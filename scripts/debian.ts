@@ -73,15 +73,15 @@ function aptGet(args: readonly string[]): Promise<string | undefined> {
       env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive', LC_ALL: 'C' },
       stdio: ['ignore', 'pipe', 'pipe'],
     })
-    let said = ''
+    let output = ''
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding('utf8').on('data', (chunk: string) => {
-        said = (said + chunk).slice(-4_000)
+        output = (output + chunk).slice(-4_000)
       })
     }
     child.once('error', (error) => settle(`apt-get ${args[0]}: ${error.message}`))
     child.once('close', (code, signal) => {
-      const last = said.trimEnd().split('\n').at(-1)
+      const last = output.trimEnd().split('\n').at(-1)
       settle(code === 0 ? undefined : `apt-get ${args[0]} ended with ${code ?? signal}: ${last}`)
     })
   })

@@ -102,12 +102,12 @@ async function time({ server, expected, history }: Subject, damage: Damage, with
 
 /** Restores the objects by hand where the server does not. */
 async function restore({ server, expected, undamaged }: Subject): Promise<void> {
-  const kept = {
+  const unchanged = {
     [paths.service]: undamaged.service,
     [paths.endpoints]: undamaged.endpoints,
     [paths.slice]: undamaged.slices[0],
   }
-  for (const [path, object] of Object.entries(kept)) {
+  for (const [path, object] of Object.entries(unchanged)) {
     const live = await server.api.find<typeof object>(path)
     if (live === undefined || object === undefined) continue
     const { resourceVersion, uid } = live.metadata ?? {}

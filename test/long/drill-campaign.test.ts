@@ -15,7 +15,7 @@ test(`${SCHEDULES} random schedules of ten minutes on the lease stores violate n
   const summary = summarize(outcome, performance.now() - startedMs)
   for (const line of describeSummary(summary)) t.diagnostic(line)
   const failed = outcome.results.filter(({ violations }) => violations.length > 0)
-  const told = failed.slice(0, 3).flatMap((result) => {
+  const text = failed.slice(0, 3).flatMap((result) => {
     const schedule = outcome.shrunk.find(({ seed }) => seed === result.seed)
     const shortest = schedule && {
       schedule,
@@ -25,7 +25,7 @@ test(`${SCHEDULES} random schedules of ten minutes on the lease stores violate n
     return describeFailure(result, shortest)
   })
   assert.equal(summary.schedules, SCHEDULES)
-  assert.equal(failed.length, 0, [`${failed.length} of ${SCHEDULES}`, ...told].join('\n'))
+  assert.equal(failed.length, 0, [`${failed.length} of ${SCHEDULES}`, ...text].join('\n'))
   assert.ok(summary.simulatorEvents.mean <= 20_000, 'the simulator is as thrifty as it is said to be')
   // An address may be removed because of a state from before an outage, but not more often with short leases than with
   // long ones.

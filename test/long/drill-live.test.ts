@@ -24,11 +24,11 @@ describe('built-in drills on real processes', () => {
 
   for (const name of names) {
     test(`the drill ${name} violates no invariant`, async (t) => {
-      const { code, report, said } = await drill(owner, cluster, name)
+      const { code, report, output } = await drill(owner, cluster, name)
       const [variant] = report?.variants ?? []
-      assert.ok(variant, said)
+      assert.ok(variant, output)
       for (const { violations } of variant.runs) assert.deepEqual(violations, [])
-      assert.equal(code, 0, said)
+      assert.equal(code, 0, output)
       const { figures } = variant
       const took = figures.timeToRemove.samples.map(({ master, cause, tookMs }) => `${cause} ${master} ${tookMs} ms`)
       t.diagnostic(`removed: ${took.join(', ')}`)
@@ -47,7 +47,7 @@ describe('built-in drills on real processes', () => {
   }
 
   test('a master whose own etcd is dead leaves while others serve, and comes back', async () => {
-    const { code, report, said } = await drill(
+    const { code, report, output } = await drill(
       owner,
       cluster,
       `apiVersion: apiserver-bootstrap/v1alpha1
@@ -64,19 +64,19 @@ steps:
 `,
     )
     const [variant] = report?.variants ?? []
-    assert.ok(variant, said)
+    assert.ok(variant, output)
     for (const { violations } of variant.runs) assert.deepEqual(violations, [])
-    assert.equal(code, 0, said)
+    assert.equal(code, 0, output)
     assert.equal(variant.figures.fewestListed, 2)
     await nothingIsLeft(cluster.server)
   })
 
   test("with kube-apiserver's own reconciler a dead master is removed between 5 s and 27 s after its death", async (t) => {
-    const { code, report, said } = await drill(owner, cluster, 'crash', ['--reconciler=kube-apiserver'])
+    const { code, report, output } = await drill(owner, cluster, 'crash', ['--reconciler=kube-apiserver'])
     const [variant] = report?.variants ?? []
-    assert.ok(variant, said)
+    assert.ok(variant, output)
     assert.equal(variant.name, 'kube-apiserver')
-    assert.ok(code === 0 || code === 1, said)
+    assert.ok(code === 0 || code === 1, output)
     const [removal] = variant.figures.timeToRemove.samples
     t.diagnostic(`removed after ${removal?.tookMs} ms`)
     assert.ok(removal?.tookMs !== undefined && removal.tookMs > 5_000 && removal.tookMs < 27_000)

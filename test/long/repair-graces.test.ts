@@ -25,13 +25,13 @@ const address = '192.0.2.1'
 const withinMs = 30_000
 
 /** Waits for an event with this reason about an object, such as `Service a`. */
-async function toldOf(api: ApiClient, reason: string, about: string, note: RegExp): Promise<void> {
+async function assertEvent(api: ApiClient, reason: string, about: string, note: RegExp): Promise<void> {
   await untilPasses(
     `an event ${reason} about ${about}`,
     async () => {
       const events = await eventsFor(api, reason)
       const found = events.find(({ regarding }) => `${regarding?.kind} ${regarding?.name}` === about)
-      assert.ok(found !== undefined, JSON.stringify(events.map(({ regarding, note: said }) => [regarding?.name, said])))
+      assert.ok(found !== undefined, JSON.stringify(events.map(({ regarding, note: text }) => [regarding?.name, text])))
       assert.equal(found.type, 'Warning')
       assert.match(found.note ?? '', note)
     },
@@ -103,19 +103,24 @@ describe('repairs correct wrong allocations at once and free unused ones only af
       { withinMs },
     )
     for (const index of [0, 1]) {
-      await toldOf(api, 'ClusterIPNotAllocated', `Service a-${index}`, /has a wrong reference; repairing$/)
+      await assertEvent(api, 'ClusterIPNotAllocated', `Service a-${index}`, /has a wrong reference; repairing$/)
     }
 
     const owned = await api.get<IpAddress>(path(ipOf(5)))
     await storeService(etcd, 'duplicate', { clusterIP: ipOf(5), clusterIPs: [ipOf(5)] })
     await storeService(etcd, 'stray', { clusterIP: '172.31.0.9', clusterIPs: ['172.31.0.9'] })
-    await toldOf(
+    await assertEvent(
       api,
       'ClusterIPAlreadyAllocated',
       'Service duplicate',
       /was assigned to multiple services; please recreate/,
     )
-    await toldOf(api, 'ClusterIPOutOfRange', 'Service stray', /172\.31\.0\.9 is not within any configured Service CIDR/)
+    await assertEvent(
+      api,
+      'ClusterIPOutOfRange',
+      'Service stray',
+      /172\.31\.0\.9 is not within any configured Service CIDR/,
+    )
 
     await stillThere
     await untilPasses(
@@ -124,9 +129,9 @@ describe('repairs correct wrong allocations at once and free unused ones only af
       { withinMs: 90_000 },
     )
     t.diagnostic(`orphans gone after ${Math.round(elapsed())} ms`)
-    await toldOf(api, 'IPAddressNotAllocated', 'IPAddress 10.100.0.1', /appears to have leaked: cleaning up$/)
+    await assertEvent(api, 'IPAddressNotAllocated', 'IPAddress 10.100.0.1', /appears to have leaked: cleaning up$/)
     for (const ip of ['10.100.0.2', '10.100.0.4']) {
-      await toldOf(api, 'IPAddressWrongReference', `IPAddress ${ip}`, /has a wrong reference; cleaning up$/)
+      await assertEvent(api, 'IPAddressWrongReference', `IPAddress ${ip}`, /has a wrong reference; cleaning up$/)
     }
 
     assert.equal((await find(ipOf(5)))?.metadata?.uid, owned.metadata?.uid)

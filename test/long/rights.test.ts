@@ -8,7 +8,7 @@ import type { Situation } from './rights/situations.ts'
 import { startWorlds } from './rights/world.ts'
 
 /** Whether a text of the program's log, without backslashes, reports that this right is missing. */
-function isTold(text: string, { verb, resource, name, namespace, path }: Right): boolean {
+function isNamed(text: string, { verb, resource, name, namespace, path }: Right): boolean {
   if (path !== undefined) return text.includes(`${path} cannot be read: HTTP status 403`)
   // The message of admission names no resource.
   if (resource?.endsWith('/finalizers')) return text.includes('cannot set blockOwnerDeletion')
@@ -41,7 +41,7 @@ test('if any one right of the manifests is missing, the log names it', async (t)
     const right = rightsFor(world, situation).find((candidate) => describe(candidate) === text)
     assert.ok(right, text)
     try {
-      const { seen } = await runSituation(world, situation, { without: right, isSeen: (line) => isTold(line, right) })
+      const { seen } = await runSituation(world, situation, { without: right, isSeen: (line) => isNamed(line, right) })
       return seen === undefined ? `${text}: nothing was said` : undefined
     } catch (error) {
       return `${text}: ${messageOf(error)}`

@@ -25,7 +25,7 @@ test(`the memory of the process does not grow while the status page is open for 
   config.loadFromFile(kubeconfig)
   const [slices, core] = [config.makeApiClient(DiscoveryV1Api), config.makeApiClient(CoreV1Api)]
   const open = await startChromium(owner, { online: true })
-  const { page, heard } = await open(url, { width: 1440, scheme: 'light' })
+  const { page, messages } = await open(url, { width: 1440, scheme: 'light' })
   await page.getByText('the present state, live').waitFor()
   const damage = async (count: number, pauseMs: number): Promise<void> => {
     const ref = { namespace: 'default', name: 'kubernetes' }
@@ -46,7 +46,7 @@ test(`the memory of the process does not grow while the status page is open for 
   t.diagnostic(`resident at most ${Math.round(warm)} MiB in the first third, ${Math.round(last)} MiB in the last`)
   t.diagnostic(samples.map(Math.round).join(' '))
   assert.ok(last < warm + mayGrowMib, `${last} MiB, ${warm} before`)
-  assert.deepEqual(heard, [])
+  assert.deepEqual(messages, [])
   const shown = await page.locator('#activity tbody tr').count()
   assert.equal(shown, 200)
 })

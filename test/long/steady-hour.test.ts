@@ -32,7 +32,7 @@ describe(`${minutes} quiet minutes with a TTL of 15 s and an interval of 10 s`, 
       const owner = openOwner(t)
       const { etcd, server } = await startCluster(owner, { kind: 'bare' })
       const { history, whenRight } = await watchState(owner, server.api)
-      const ways = await Promise.all(
+      const proxies = await Promise.all(
         addresses.map(async (address) => {
           const api = await FaultProxy.start(owner, server)
           const etcdWay = store === 'etcd' ? await EtcdFaultProxy.start(owner, etcd) : undefined
@@ -45,7 +45,7 @@ describe(`${minutes} quiet minutes with a TTL of 15 s and an interval of 10 s`, 
       await sleep(60_000)
       const from = history.length
       // A fault that changes nothing counts the requests.
-      const counted = ways.map(({ api, etcdWay }) => ({
+      const counted = proxies.map(({ api, etcdWay }) => ({
         requests: new Map(
           resources.flatMap((resource) =>
             verbs.map((verb) => [

@@ -21,7 +21,7 @@ export interface ProcessOptions {
 }
 
 /** Enough to explain a failure without storing the log of a long run. */
-const keptLines = 2000
+const storedLines = 2000
 
 /** A child process in its own group, with the end of its output. It does not outlive its owner, nor this process. */
 export class RunningProcess {
@@ -134,7 +134,7 @@ export class RunningProcess {
 
   #keep(line: string): void {
     this.#lines.push(line)
-    if (this.#lines.length > keptLines) this.#lines.shift()
+    if (this.#lines.length > storedLines) this.#lines.shift()
     for (const listener of this.#listeners) listener(line)
   }
 }

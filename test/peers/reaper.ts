@@ -31,11 +31,11 @@ for group in $groups; do kill -9 -"$group" 2>/dev/null; done
 /** Ensures that the process group is killed at the end of this process, unless it is released before. */
 export function guardGroup(group: number): void {
   groups.add(group)
-  tellWatchdog(`group+ ${group}`)
+  writeToWatchdog(`group+ ${group}`)
 }
 
 export function releaseGroup(group: number): void {
-  if (groups.delete(group)) tellWatchdog(`group- ${group}`)
+  if (groups.delete(group)) writeToWatchdog(`group- ${group}`)
 }
 
 /** Ensures that the directory is removed at the end of this process, unless it is released before. */
@@ -43,14 +43,14 @@ export function guardDirectory(directory: string): void {
   // The watchdog reads one path per line.
   if (directory.includes('\n')) throw new Error(`a line break in a path: ${JSON.stringify(directory)}`)
   directories.add(directory)
-  tellWatchdog(`directory+ ${directory}`)
+  writeToWatchdog(`directory+ ${directory}`)
 }
 
 export function releaseDirectory(directory: string): void {
-  if (directories.delete(directory)) tellWatchdog(`directory- ${directory}`)
+  if (directories.delete(directory)) writeToWatchdog(`directory- ${directory}`)
 }
 
-function tellWatchdog(line: string): void {
+function writeToWatchdog(line: string): void {
   watchdog ??= startWatchdog()
   watchdog.stdin?.write(`${line}\n`)
   if (groups.size === 0 && directories.size === 0) {

@@ -124,7 +124,7 @@ steps:
     )
     const { figures, runs } = held(t, outcome)
     const written = (runs[0]?.events ?? []).filter((event) => event.type === 'listed' && event.atMs >= 0)
-    assert.deepEqual(written, [], `the list changed:\n${outcome.said}`)
+    assert.deepEqual(written, [], `the list changed:\n${outcome.output}`)
     assert.equal(figures.fewestListed, 2)
   })
 
@@ -171,7 +171,7 @@ steps:
         `--kube-apiserver=${program}`,
       ])
       const why = `the fleet did not come up: master-1: ${program} ended with code ${code}: unknown flag`
-      assert.deepEqual([outcome.code, outcome.said.split('\n').at(-1)], [1, `apiserver-bootstrap: ${why}`])
+      assert.deepEqual([outcome.code, outcome.output.split('\n').at(-1)], [1, `apiserver-bootstrap: ${why}`])
       assert.equal(outcome.logs['kube-apiserver-seed-1-master-1-1.log'], 'starting\nunknown flag\n')
       const { subsets, metadata } = await server.api.get<typeof found>(kinds[1] as string)
       assert.deepEqual([subsets, metadata.labels], [before.subsets, before.metadata.labels])
@@ -190,7 +190,7 @@ steps:
       /Error: unforeseen\n.*error, and the objects are restored$/,
     ],
   ] as const
-  for (const [what, signal, said] of endings) {
+  for (const [what, signal, ending] of endings) {
     test(`${what} restores the objects that it found`, async (t) => {
       const { server } = cluster
       await listByHand(t)
@@ -200,7 +200,7 @@ steps:
       program.process.signal(signal)
       const { code } = await program.process.exited
       assert.equal(code, 1, program.process.tail())
-      assert.match(program.process.tail(5), said)
+      assert.match(program.process.tail(5), ending)
       await whenEnded(children)
       assert.equal((await server.api.send('GET', kinds[0] as string)).status, 404)
       const endpoints = await server.api.get<typeof found>(kinds[1] as string)
@@ -245,10 +245,10 @@ steps:
       },
       { withinMs: 30_000 },
     )
-    const { code, said } = await drill(owner, cluster, 'crash')
+    const { code, output } = await drill(owner, cluster, 'crash')
     assert.equal(code, 1)
-    assert.match(said, /203\.0\.113\.5/)
-    assert.match(said, /disturb/)
+    assert.match(output, /203\.0\.113\.5/)
+    assert.match(output, /disturb/)
     await sleep(500)
     assert.deepEqual((await server.api.get<typeof found>(kinds[1] as string)).metadata, before.metadata)
     await master.stop()
@@ -295,15 +295,15 @@ steps:
 /** Asserts that everything held in a drill, and returns what was reported. */
 function held(
   t: TestContext,
-  { code, report, said }: DrillOutcome,
+  { code, report, output }: DrillOutcome,
 ): NonNullable<DrillOutcome['report']>['variants'][number] {
   const [variant] = report?.variants ?? []
-  assert.ok(variant, said)
+  assert.ok(variant, output)
   for (const { events, violations } of variant.runs) {
-    if (violations.length > 0) console.log(`${said}\n${JSON.stringify(events?.slice(-60))}`)
+    if (violations.length > 0) console.log(`${output}\n${JSON.stringify(events?.slice(-60))}`)
     assert.deepEqual(violations, [])
   }
-  assert.equal(code, 0, said)
+  assert.equal(code, 0, output)
   t.diagnostic(JSON.stringify({ ...variant.figures.connections, writes: variant.figures.writes }))
   return variant
 }

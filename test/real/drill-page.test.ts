@@ -9,9 +9,9 @@ import type { DrillReport } from '../../src/drill/report/report.ts'
 import { runDrill } from '../../src/drill/run-drill.ts'
 import { scenario } from '../drill/report/reports.ts'
 import { openOwner, temporaryDirectory } from '../peers/owner.ts'
-import { type Look, type Opened, startChromium } from './drill-page/chromium.ts'
+import { type Display, type Opened, startChromium } from './drill-page/chromium.ts'
+import { clippedTexts, faintTexts, focusStops, stopsToExpect } from './drill-page/contrast.ts'
 import { expectedCells, readTables, tableOf } from './drill-page/figures.ts'
-import { clippedTexts, faintTexts, focusStops, stopsToExpect } from './drill-page/looks.ts'
 
 const artefacts = resolve(import.meta.dirname, '../artefacts')
 const desk = 1440
@@ -20,7 +20,7 @@ const phone = 360
 suite('the page of a drill report, in a browser', () => {
   const owner = openOwner({ after })
   let report: DrillReport
-  let open: (look: Look & { readonly longNames?: boolean }) => Promise<Opened>
+  let open: (display: Display & { readonly longNames?: boolean }) => Promise<Opened>
 
   before(async () => {
     const killed = { atMs: 5000, action: 'kill', masters: ['master-2'], part: 'both' } as const
@@ -44,12 +44,12 @@ suite('the page of a drill report, in a browser', () => {
     const unwieldy = join(dirname(file), 'unwieldy.html')
     writeFileSync(unwieldy, renderPage(withLongNames(report)))
     const openIn = await startChromium(owner)
-    open = (look) => openIn(pathToFileURL(look.longNames ? unwieldy : file).href, look)
+    open = (display) => openIn(pathToFileURL(display.longNames ? unwieldy : file).href, display)
   })
   test('the page loads from a file without an error and requests nothing else', async (t) => {
-    const { page, heard, requests } = await opened(t, { width: desk, scheme: 'light' })
+    const { page, messages, requests } = await opened(t, { width: desk, scheme: 'light' })
     await unfold(page)
-    assert.deepEqual(heard, [])
+    assert.deepEqual(messages, [])
     assert.deepEqual(requests, [page.url()])
   })
 
@@ -98,8 +98,8 @@ suite('the page of a drill report, in a browser', () => {
         const { page } = await opened(t, { width, scheme })
         await page.screenshot({ path: join(artefacts, `drill-page-${scheme}-${width}.png`), fullPage: true })
         await unfold(page)
-        const { faint, looked } = await faintTexts(page)
-        assert.ok(looked > 200, String(looked))
+        const { faint, checked } = await faintTexts(page)
+        assert.ok(checked > 200, String(checked))
         assert.deepEqual(faint, [])
       }
     })
@@ -222,8 +222,8 @@ suite('the page of a drill report, in a browser', () => {
     assert.equal(loose, 0)
   })
 
-  async function opened(t: TestContext, look: Parameters<typeof open>[0]): Promise<Opened> {
-    const one = await open(look)
+  async function opened(t: TestContext, display: Parameters<typeof open>[0]): Promise<Opened> {
+    const one = await open(display)
     t.after(() => one.page.close())
     return one
   }

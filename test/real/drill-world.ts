@@ -29,7 +29,7 @@ export interface DrillOutcome {
   /** Undefined if the drill did not reach its end. */
   readonly report: DrillReport | undefined
   /** The end of its output. */
-  readonly said: string
+  readonly output: string
   /** The output of each process, by the name of its file. */
   readonly logs: Readonly<Record<string, string>>
 }
@@ -61,7 +61,7 @@ async function drillOnce(
   const directory = temporaryDirectory(owner, 'report')
   const program = await startDrill(owner, cluster, scenario, ['--yes', `--report=${directory}`, ...flags])
   const { code } = await program.process.exited
-  const said = program.process.tail(60)
+  const output = program.process.tail(60)
   let report: DrillReport | undefined
   try {
     report = JSON.parse(readFileSync(join(directory, 'report.json'), 'utf8')) as DrillReport
@@ -71,7 +71,7 @@ async function drillOnce(
   const logs = join(directory, 'logs')
   const names = existsSync(logs) ? readdirSync(logs) : []
   const read = (name: string): readonly [string, string] => [name, readFileSync(join(logs, name), 'utf8')]
-  return { code, report, said, logs: Object.fromEntries(names.map(read)) }
+  return { code, report, output, logs: Object.fromEntries(names.map(read)) }
 }
 
 /** The processes that a drill runs at this moment. */

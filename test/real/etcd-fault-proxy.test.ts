@@ -49,7 +49,7 @@ test('a cut-watches rule for Watch cuts a watch, which the client reopens; a rul
   assert.deepEqual(watch.errors, [])
   proxy.place({ fault: { type: 'cut-watches', everyMs: 60_000 }, resources: ['Watch'], times: 1 })
   await watch.next('Unreachable')
-  await watch.next('look')
+  await watch.next('read')
   await direct.create('/a/2', bytes('two'), { signal: patient })
   await watch.next('created 2')
   assert.equal(watch.errors.length, 1)

@@ -27,10 +27,18 @@ describe('faults of a real etcd and of the connection to it', () => {
       await refusedWith('Unreachable', etcd.get('/a/1', patient), new RegExp(`${server.url}: connection refused$`))
       await refusedWith('Unreachable', etcd.update('/a/1', bytes('two'), revision, options), /connection refused$/)
       await server.start()
-      await watch.next('look')
+      await watch.next('read')
       assert.ok(await etcd.update('/a/1', bytes('two'), revision, options))
       await watch.next('modified 1')
-      assert.deepEqual(watch.lines, ['stands', 'look', 'created 1', 'Unreachable', 'stands', 'look', 'modified 1'])
+      assert.deepEqual(watch.lines, [
+        'established',
+        'read',
+        'created 1',
+        'Unreachable',
+        'established',
+        'read',
+        'modified 1',
+      ])
     })
   }
 
@@ -41,8 +49,8 @@ describe('faults of a real etcd and of the connection to it', () => {
     await server.process.stop()
     await watch.next('Unreachable')
     await server.start()
-    await watch.next('look')
-    assert.deepEqual(watch.lines, ['stands', 'look', 'Unreachable', 'stands', 'look'])
+    await watch.next('read')
+    assert.deepEqual(watch.lines, ['established', 'read', 'Unreachable', 'established', 'read'])
   })
 
   test('changes of one transaction that exceed the longest response arrive completely, without a gap', async (t) => {
@@ -63,7 +71,7 @@ describe('faults of a real etcd and of the connection to it', () => {
         .map((line) => line.slice(-1))
         .sort()
     assert.deepEqual([changes('created'), changes('modified')], [numbers, numbers])
-    assert.deepEqual(watch.lines.slice(0, 2), ['stands', 'look'])
+    assert.deepEqual(watch.lines.slice(0, 2), ['established', 'read'])
     assert.equal(watch.lines.length, 22)
   })
 
@@ -118,7 +126,7 @@ describe('faults of a real etcd and of the connection to it', () => {
     await server.compact(revision)
     proxy.hold(false)
     await watch.next('Compacted')
-    await watch.next('look')
+    await watch.next('read')
     assert.ok(await direct.create('/a/2', bytes('two'), options))
     await watch.next('created 2')
     assert.match(watch.errors[0]?.message ?? '', /^etcd http:\S+: the watch fell behind [^\n]+$/)
@@ -163,7 +171,7 @@ describe('faults of a real etcd and of the connection to it', () => {
       assert.ok(acknowledged > found.modRevision)
       // The watch either reports the change made meanwhile, or asks its reader to read again.
       await untilDone('the watch', async () =>
-        assert.ok(watch.lines.includes('created 2') || watch.lines.lastIndexOf('look') > 1),
+        assert.ok(watch.lines.includes('created 2') || watch.lines.lastIndexOf('read') > 1),
       )
       await etcd.create('/a/3', bytes('three'), options)
       await watch.next('created 3')
@@ -188,8 +196,8 @@ describe('faults of a real etcd and of the connection to it', () => {
     assert.deepEqual(
       [watch.lines, silent.lines],
       [
-        ['stands', 'look', 'created 1'],
-        ['stands', 'look', 'created 1'],
+        ['established', 'read', 'created 1'],
+        ['established', 'read', 'created 1'],
       ],
     )
   })
@@ -241,7 +249,7 @@ describe('faults of a real etcd and of the connection to it', () => {
       token: string
     }
     await server.call('/v3/auth/disable', {}, token)
-    await refused.next('look')
+    await refused.next('read')
     assert.ok(await etcd.create('/a/1', bytes('one'), options))
     await refused.next('created 1')
     assert.deepEqual(
@@ -262,7 +270,7 @@ describe('faults of a real etcd and of the connection to it', () => {
     await watch.next('Unreachable')
     await refusedWith('Unreachable', etcd.get('/a/1', patient), /unix:\/\/\S+: connection refused$/)
     await server.start()
-    await watch.next('look')
+    await watch.next('read')
     assert.ok(await etcd.get('/a/1', patient))
     const none = openClient(t, [`unix://${temporaryDirectory(owner, 'no-socket')}/none.sock`])
     await refusedWith('Unreachable', none.get('/a/1', patient), /there is no such socket$/)

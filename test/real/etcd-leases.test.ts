@@ -85,8 +85,8 @@ describe('leases in a store', { concurrency: true }, () => {
         const options = { url: `http://127.0.0.1:${proxy.port}`, prefix: '/lost', ttlMs: 60_000 }
         const [a, b] = [openLeases(t, options), openLeases(t, { ...options, url })]
         const stop = new AbortController()
-        let looks = 0
-        const watching = a.watch(() => looks++, stop.signal)
+        let notifications = 0
+        const watching = a.watch(() => notifications++, stop.signal)
         await a.update(self, signal)
         for (let round = 0; round < 3; round++) {
           proxy.lose()
@@ -94,9 +94,9 @@ describe('leases in a store', { concurrency: true }, () => {
           await a.update(self, AbortSignal.timeout(5_000))
         }
         assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
-        const before = looks
+        const before = notifications
         await b.update(holder('192.0.2.2', { host: 'other' }), signal)
-        await untilPasses('a look', () => assert.ok(looks > before), { withinMs })
+        await untilPasses('a look', () => assert.ok(notifications > before), { withinMs })
         await a.mark({ ...self, state: 'unready' }, signal)
         assert.deepEqual(
           (await b.list(signal)).map((lease) => lease.holder?.state),

@@ -23,10 +23,18 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     // No read or grant fails.
     assert.equal((await etcd.get('/a/1', patient))?.modRevision, first)
     assert.ok(await etcd.grantLease(15, patient))
-    await watch.next('look')
+    await watch.next('read')
     assert.ok(await etcd.update('/a/1', bytes('two'), first, { signal: patient }))
     await watch.next('modified 1')
-    assert.deepEqual(watch.lines, ['stands', 'look', 'created 1', 'Unreachable', 'stands', 'look', 'modified 1'])
+    assert.deepEqual(watch.lines, [
+      'established',
+      'read',
+      'created 1',
+      'Unreachable',
+      'established',
+      'read',
+      'modified 1',
+    ])
 
     // The one that came back is as good as the others.
     await members[0]?.start()
@@ -44,7 +52,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     const watch = await openWatch(t, etcd, '/count')
     await etcd.create('/count', bytes('0'), { signal: patient })
     let counted = 0
-    let inDoubt = 0
+    let unanswered = 0
     let counting = true
     const counter = (async () => {
       while (counting) {
@@ -55,7 +63,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
           try {
             if (await etcd.update('/count', next, found.modRevision, { signal: patient })) counted++
           } catch {
-            inDoubt++
+            unanswered++
           }
         } catch {
           // There is no leader for a moment.
@@ -75,8 +83,8 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     const last = await untilDone('the last count', () => etcd.get('/count', patient))
     const stored = Number(new TextDecoder().decode(last?.value))
     assert.ok(
-      stored >= counted && stored <= counted + inDoubt,
-      `${stored} stored, ${counted} counted, ${inDoubt} in doubt`,
+      stored >= counted && stored <= counted + unanswered,
+      `${stored} stored, ${counted} counted, ${unanswered} in doubt`,
     )
     await etcd.delete('/count', last?.modRevision ?? 0n, patient)
     await watch.next('deleted ')
@@ -92,7 +100,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     await refusedWith('ServerError', etcd.create('/a/1', bytes('one'), { signal: patient }), /no leader/)
     await Promise.all(others.map((other) => other.start()))
     assert.ok(await untilDone('a write', () => etcd.create('/a/2', bytes('two'), { signal: patient })))
-    await watch.next('look')
+    await watch.next('read')
     assert.deepEqual(
       watch.errors.map(({ code }) => code),
       ['ServerError'],
@@ -141,7 +149,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     // The member still answers requests that arrive before the signal does.
     await untilPasses('the other one to answer', async () => assert.equal(await who(), 'second'), { withinMs: 5_000 })
     await quiet.next('Unreachable')
-    await quiet.next('look')
+    await quiet.next('read')
     await openClient(t, [second.url]).create('/a/1', bytes('one'), { signal: patient })
     await quiet.next('created 1')
     first.resume()

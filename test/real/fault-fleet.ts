@@ -31,7 +31,7 @@ export interface FaultSite {
   readonly etcd: Etcd
   readonly etcdPrefix: string
   readonly server: Apiserver
-  readonly ways: readonly { readonly proxy: FaultProxy; readonly etcdProxy: EtcdFaultProxy }[]
+  readonly proxies: readonly { readonly proxy: FaultProxy; readonly etcdProxy: EtcdFaultProxy }[]
   readonly followed: FollowedKeys
 }
 
@@ -45,14 +45,14 @@ export interface FaultFleet {
 
 export async function startFaultSite(owner: Owner, etcd: Etcd, etcdPrefix: string): Promise<FaultSite> {
   const server = await startApiserver(owner, { kind: 'bare', etcd, etcdPrefix })
-  const ways: FaultSite['ways'][number][] = []
-  while (ways.length < addresses.length)
-    ways.push({ proxy: await FaultProxy.start(owner, server), etcdProxy: await EtcdFaultProxy.start(owner, etcd) })
+  const proxies: FaultSite['proxies'][number][] = []
+  while (proxies.length < addresses.length)
+    proxies.push({ proxy: await FaultProxy.start(owner, server), etcdProxy: await EtcdFaultProxy.start(owner, etcd) })
   return {
     etcd,
     etcdPrefix,
     server,
-    ways,
+    proxies,
     followed: await followKeys(owner, [etcd], Object.values(listKeys(etcdPrefix))),
   }
 }
@@ -60,7 +60,7 @@ export async function startFaultSite(owner: Owner, etcd: Etcd, etcdPrefix: strin
 export async function startFaultFleet(owner: Owner, site: FaultSite, store: LeaseStore): Promise<FaultFleet> {
   const { etcd, etcdPrefix, server } = site
   const masters = addresses.map((address, index) => {
-    const { proxy, etcdProxy } = site.ways[index] as FaultSite['ways'][number]
+    const { proxy, etcdProxy } = site.proxies[index] as FaultSite['proxies'][number]
     return new ProxiedMaster(owner, { address, etcdPrefix, proxy, etcdProxy: store === 'etcd' ? etcdProxy : undefined })
   })
   const problems = async (listed: readonly string[]): Promise<readonly string[]> => {

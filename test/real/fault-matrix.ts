@@ -248,7 +248,7 @@ interface Lateness {
 
 /** Waits until this machine was not late for a while, at most a minute. */
 async function untilInTime(lateness: Lateness): Promise<void> {
-  for (let look = 0; look < 12; look++) {
+  for (let attempt = 0; attempt < 12; attempt++) {
     lateness.reset()
     await sleep(5_000)
     if (lateness.maxMs <= tooLateMs) break

@@ -14,13 +14,13 @@ import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
 import { untilPasses } from '../peers/until.ts'
-import { assertSaidOnce } from './said-once.ts'
+import { assertLoggedOnce } from './logged-once.ts'
 
 const address = '192.0.2.1'
 const quietMs = 3000
 const faultMs = 8000
 /** Long enough for the program to give up a silent stream. */
-const mendedWithinMs = 60_000
+const correctedWithinMs = 60_000
 /** Longer than an idle connection stays in the program's pool. */
 const idleConnectionsGoneMs = 75_000
 
@@ -53,13 +53,13 @@ describe('the program recovers from faults between it and its server', () => {
     assert.ok(watches > 0)
   })
 
-  const right = () => whenRight(server.api, { addresses: [address], port: server.port }, mendedWithinMs)
+  const right = () => whenRight(server.api, { addresses: [address], port: server.port }, correctedWithinMs)
 
   /**
    * Disturbs the connection, damages an object that the program manages, and expects the program to recover from both.
    */
   async function survives(fault: () => Promise<void>): Promise<void> {
-    const said = master.log.length
+    const linesBefore = master.log.length
     const asked = http.requests.length
     await fault()
     const requests = http.requests.length - asked
@@ -67,10 +67,10 @@ describe('the program recovers from faults between it and its server', () => {
     await server.api.delete(paths.slice)
     await right()
     await untilPasses('as many watches as before', () => assert.equal(http.watches, watches), {
-      withinMs: mendedWithinMs,
+      withinMs: correctedWithinMs,
     })
     await sleep(quietMs)
-    assertSaidOnce(master.log.slice(said))
+    assertLoggedOnce(master.log.slice(linesBefore))
     master.assertRunning()
   }
 
@@ -133,13 +133,13 @@ describe('the program recovers from faults between it and its server', () => {
     }))
 
   test('a stored write whose answer is torn has the outcome unknown in the audit trail', async () => {
-    const said = master.log.length
+    const linesBefore = master.log.length
     http.fail((path) => path.includes('/endpointslices?fieldManager='), { answer: 'torn' })
     await server.api.delete(paths.slice)
     await right()
     http.heal()
     await sleep(quietMs)
-    const lines = auditIn(logOf({ log: master.log.slice(said) }))
+    const lines = auditIn(logOf({ log: master.log.slice(linesBefore) }))
     assert.deepEqual(
       lines.map(({ verb, objectRef, outcome, after }) => [verb, objectRef.resource, outcome, after]),
       [['create', 'endpointslices', 'unknown', [address]]],

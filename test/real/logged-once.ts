@@ -5,12 +5,12 @@ import type { LogLine } from '../peers/program.ts'
  * Asserts that each change of state is one line: the log of one disturbance contains no line twice. Lines about
  * different things may share their message, because they name different things.
  */
-export function assertSaidOnce(log: readonly LogLine[]): void {
-  const said = new Set<string>()
+export function assertLoggedOnce(log: readonly LogLine[]): void {
+  const logged = new Set<string>()
   for (const { time: _time, durationMs: _durationMs, ...line } of log) {
     const text = JSON.stringify(line)
-    assert.ok(!said.has(text), `said twice: ${text}\n${log.map((each) => JSON.stringify(each)).join('\n')}`)
-    said.add(text)
+    assert.ok(!logged.has(text), `said twice: ${text}\n${log.map((each) => JSON.stringify(each)).join('\n')}`)
+    logged.add(text)
   }
   const messages = log.map(({ message }) => message)
   for (const message of ['cannot reach the API server', 'lost the API server', 'the API server is back']) {

@@ -112,7 +112,7 @@ test('the master backs off from writers that undo its four objects every 50 ms, 
     assert.ok(corrected > 0 && corrected <= most, `${kind} was corrected ${corrected} times`)
   })
 
-  const told = await untilPasses(
+  const recorded = await untilPasses(
     'the events',
     async () => {
       const events = [...(await eventsOf(api, 'ForeignOverwrite')), ...(await eventsOf(api, 'LeaseContested'))]
@@ -121,7 +121,7 @@ test('the master backs off from writers that undo its four objects every 50 ms, 
     },
     { withinMs: 10_000 },
   )
-  const notes = new Map(told.map(({ reason, regarding, note }) => [`${reason} ${regarding?.kind}`, note]))
+  const notes = new Map(recorded.map(({ reason, regarding, note }) => [`${reason} ${regarding?.kind}`, note]))
   assert.match(notes.get('ForeignOverwrite Endpoints') ?? '', /field manager mangler/)
   assert.match(notes.get('ForeignOverwrite Service') ?? '', /field manager mangler/)
   assert.match(notes.get('ForeignOverwrite EndpointSlice') ?? '', /without a trace/)

@@ -8,7 +8,7 @@ import { paths, whenRight } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
 import { type Program, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
-import { assertSaidOnce } from './said-once.ts'
+import { assertLoggedOnce } from './logged-once.ts'
 
 const address = '192.0.2.1'
 const outageMs = 20_000
@@ -39,12 +39,12 @@ describe('outages of the API server and its etcd', () => {
   for (const part of ['etcd', 'kube-apiserver'] as const) {
     test(`${part} is down for twenty seconds: the program runs on, logs it once, and corrects the first write afterwards`, async () => {
       const { etcd, server } = cluster
-      const said = master.log.length
+      const linesBefore = master.log.length
       const peer = part === 'etcd' ? etcd : server
       await peer.kill()
       await sleep(outageMs)
       master.assertRunning()
-      assert.ok(master.log.length > said, 'the outage is worth a line')
+      assert.ok(master.log.length > linesBefore, 'the outage is worth a line')
 
       const started = part === 'etcd' ? etcd.start() : server.start({ wait: false })
       // The first write that the server accepts is one that the program must correct.
@@ -60,11 +60,12 @@ describe('outages of the API server and its etcd', () => {
       // What is still unavailable when the next outage begins would belong to this outage.
       await untilPasses(
         'the line that ends the outage',
-        async () => assert.ok(master.log.slice(said).some(({ message }) => message === 'the API server is back')),
+        async () =>
+          assert.ok(master.log.slice(linesBefore).some(({ message }) => message === 'the API server is back')),
         { withinMs: 30_000, everyMs: 100 },
       )
       await sleep(quietMs)
-      assertSaidOnce(master.log.slice(said))
+      assertLoggedOnce(master.log.slice(linesBefore))
       // The connections that the outage needed are idle now, and close by themselves. Some of those from the start may
       // have closed too.
       await untilPasses(

@@ -135,7 +135,7 @@ describe('ranges in ConfigMaps of a bare kube-apiserver', () => {
     const seen = await watching({ pass }, ledger, t)
     for (const range of rangeNames) await put(ledger, range, '1-9', 1)
     await put(ledger, name, '1-9', 2)
-    await until({ pass }, 'the changes', () => seen.told.length === 4)
+    await until({ pass }, 'the changes', () => seen.received.length === 4)
     for (const range of rangeNames) {
       assert.deepEqual(seen.of(range).map(inWords), range === name ? ['1-9 01', '1-9 02'] : ['1-9 01'])
     }
@@ -210,28 +210,28 @@ describe('ranges of a real kube-apiserver', () => {
       await create('told', 30_200)
       await remove('told')
     }
-    await until(target, 'ten changes', () => seen.told.length >= 10)
+    await until(target, 'ten changes', () => seen.received.length >= 10)
     assert.deepEqual(
-      seen.told.map((told) => told.type === 'range' && Bitmap.fromBytes(2768, told.data)?.has(200)),
+      seen.received.map((change) => change.type === 'range' && Bitmap.fromBytes(2768, change.data)?.has(200)),
       Array.from({ length: 10 }, (_, index) => index % 2 === 0),
     )
     const read = await registry.read(name, patient)
-    const last = seen.told.at(-1)
+    const last = seen.received.at(-1)
     assert.ok(read.type === 'range' && last?.type === 'range' && read.revision === last.revision)
 
     await cluster.etcd.kill()
     const failure = await registry.read(name, patient).catch((error: unknown) => error)
     assert.ok(failure instanceof RemoteError && failure.nature === 'away', `${failure}`)
-    await until(target, 'word of the outage', () => seen.log.includes('broke'))
+    await until(target, 'word of the outage', () => seen.log.includes('failed'))
     await cluster.etcd.start()
     const etcd = openClient(t, [cluster.etcd.url])
     const { modRevision } = (await etcd.get(key, patient)) ?? assert.fail('the range is gone')
     await cluster.etcd.compact(modRevision)
-    await until(target, 'a look', () => seen.log.filter((line) => line === 'look').length === 2)
+    await until(target, 'a look', () => seen.log.filter((line) => line === 'read').length === 2)
     await untilPasses('a Service', () => create('again', 30_201), { withinMs: 60_000 })
-    await until(target, 'the change', () => seen.told.length > 10)
-    const told = seen.told.at(-1)
-    assert.ok(told?.type === 'range' && Bitmap.fromBytes(2768, told.data)?.has(201))
+    await until(target, 'the change', () => seen.received.length > 10)
+    const change = seen.received.at(-1)
+    assert.ok(change?.type === 'range' && Bitmap.fromBytes(2768, change.data)?.has(201))
   })
 })
 

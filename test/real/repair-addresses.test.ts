@@ -77,8 +77,8 @@ for (const kind of ['bare', 'bare-1.32'] as const) {
       await deleteServices(server.api, services)
     }
     await whenAllocated(cluster, withinMs)
-    const told = master.logged(/not allocated|leaked|wrong reference/).map(({ message }) => message)
-    assert.deepEqual(told, [])
+    const logged = master.logged(/not allocated|leaked|wrong reference/).map(({ message }) => message)
+    assert.deepEqual(logged, [])
     for (const reason of [
       'ClusterIPNotAllocated',
       'PortNotAllocated',

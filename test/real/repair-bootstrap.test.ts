@@ -116,25 +116,25 @@ test('a dry run logs each repair that it would make, and makes none', async (t) 
     for (const port of unset) taken.delete(numberIn(ports, port))
   })
 
-  const kept = async () =>
+  const stored = async () =>
     new Map([...(await storedValues(etcd, ipAddressPrefix)), ...(await storedValues(etcd, '/registry/ranges/'))])
-  const before = await kept()
+  const before = await stored()
   const problems = allocationProblems(await readAllocations(cluster))
   const dry = await startMaster(owner, server, { address, flags: [...flags, '--dry-run'] })
-  const toldOf = (item: string | number): boolean =>
+  const isLogged = (item: string | number): boolean =>
     dry.logged(new RegExp(`[ :]${String(item).replaceAll('.', '\\.')} `)).length > 0
   await untilPasses(
     'a line about each',
     () =>
       assert.deepEqual(
-        [...missing, unlabelled, wrongParent, ...unset].filter((item) => !toldOf(item)),
+        [...missing, unlabelled, wrongParent, ...unset].filter((item) => !isLogged(item)),
         [],
       ),
     { withinMs },
   )
   await sleep(3_000)
   dry.assertRunning()
-  assert.deepEqual(await kept(), before)
+  assert.deepEqual(await stored(), before)
   assert.deepEqual(allocationProblems(await readAllocations(cluster)), problems)
   assert.deepEqual(await dry.stop(), { code: 0, signal: null })
 })

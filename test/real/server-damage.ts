@@ -17,7 +17,7 @@ export interface Front {
   /** Changes the behaviour from now on. With `hangs` it accepts connections and answers nothing. */
   behave(change: Partial<Behaviour>): void
   /** Restores the first behaviour. */
-  mend(): void
+  repair(): void
 }
 
 interface Behaviour {
@@ -45,7 +45,7 @@ export async function startFront(owner: Owner, authority: CertificateAuthority):
     now = { ...now, ...change }
     server.setSecureContext(pair(now))
   }
-  return { port, behave, mend: () => behave(healthy) }
+  return { port, behave, repair: () => behave(healthy) }
 }
 
 /** Damage to the servers behind the list, or by its writers, which exactly one check must find. */
@@ -54,7 +54,7 @@ export interface ServerDamage {
   readonly check: CheckId
   inflict(world: ServerWorld): Promise<unknown>
   /** A repair by hand. Without it, the printed command repairs the damage. */
-  readonly mend?: (world: ServerWorld) => Promise<unknown>
+  readonly repairByHand?: (world: ServerWorld) => Promise<unknown>
 }
 
 export interface ServerWorld {
@@ -65,7 +65,7 @@ export interface ServerWorld {
   readonly stops: (() => Promise<void>)[]
 }
 
-const mendFront = async ({ front }: ServerWorld): Promise<void> => front.mend()
+const restoreFront = async ({ front }: ServerWorld): Promise<void> => front.repair()
 
 /** Alternates two writes until the world's `stops` are called. The content of `away` is there for a moment only. */
 function fight(away: (api: KubeApi) => Promise<unknown>, back: (api: KubeApi) => Promise<unknown>) {
@@ -121,37 +121,37 @@ const kinds: readonly ServerDamage[] = [
     name: 'a listed server hangs, and is started again',
     check: 'server-answers',
     inflict: async ({ front }) => front.behave({ hangs: true }),
-    mend: mendFront,
+    repairByHand: restoreFront,
   },
   {
     name: 'a certificate is for another address',
     check: 'server-certificate',
     inflict: async ({ front }) => front.behave({ certificate: { ...right, ips: ['192.0.2.3'] } }),
-    mend: mendFront,
+    repairByHand: restoreFront,
   },
   {
     name: 'a certificate has expired',
     check: 'server-certificate',
     inflict: async ({ front }) => front.behave({ certificate: { ...right, validForMs: -3_600_000 } }),
-    mend: mendFront,
+    repairByHand: restoreFront,
   },
   {
     name: 'a server has lost its etcd',
     check: 'server-ready',
     inflict: async ({ front }) => front.behave({ status: 500 }),
-    mend: mendFront,
+    repairByHand: restoreFront,
   },
   {
     name: 'a server is overloaded',
     check: 'server-ready',
     inflict: async ({ front }) => front.behave({ status: 503 }),
-    mend: mendFront,
+    repairByHand: restoreFront,
   },
   {
     name: 'the clock of a server is ahead',
     check: 'clock-skew',
     inflict: async ({ front }) => front.behave({ clockOffsetMs: 45_000 }),
-    mend: mendFront,
+    repairByHand: restoreFront,
   },
   {
     name: 'a lease was renewed in the future',
@@ -162,7 +162,7 @@ const kinds: readonly ServerDamage[] = [
       const ref = { namespace: 'kube-system', name: metadata?.name ?? '' }
       await api.patch(leases, ref, { type: 'merge', body: { spec: { renewTime } } })
     },
-    async mend({ api }) {
+    async repairByHand({ api }) {
       const { metadata } = await leaseOf(api, '192.0.2.2')
       const renewTime = new Date().toISOString().replace('Z', '000Z')
       const ref = { namespace: 'kube-system', name: metadata?.name ?? '' }
@@ -173,13 +173,13 @@ const kinds: readonly ServerDamage[] = [
     name: 'two writers overwrite the Endpoints',
     check: 'single-writer',
     inflict: fight(listed(['192.0.2.1'], 'one'), listed(['192.0.2.1', '192.0.2.2'], 'two')),
-    mend: stopWriters,
+    repairByHand: stopWriters,
   },
   {
     name: 'two writers overwrite the Service',
     check: 'single-writer',
     inflict: fight(familyPolicy('PreferDualStack', 'one'), familyPolicy('SingleStack', 'two')),
-    mend: stopWriters,
+    repairByHand: stopWriters,
   },
 ]
 
@@ -187,7 +187,7 @@ const kinds: readonly ServerDamage[] = [
 export const serverDamages: readonly ServerDamage[] = kinds.map((one) => ({
   ...one,
   async inflict(world: ServerWorld) {
-    world.front.mend()
+    world.front.repair()
     await withTwoMasters(world.api)
     return one.inflict(world)
   },

@@ -138,12 +138,12 @@ describe('shutdown of a master', () => {
     const assertAudited = (): void => {
       const lines = [withdrawal.output, ...masters.map(logOf)].flatMap(auditIn)
       for (const [resource, objectsOf] of Object.entries(stored)) {
-        const told = lines.filter(({ objectRef }) => objectRef.resource === resource)
+        const audited = lines.filter(({ objectRef }) => objectRef.resource === resource)
         const seen = history.flatMap(({ state }) =>
           objectsOf(state).flatMap((each) => each?.metadata?.resourceVersion ?? []),
         )
         assert.deepEqual(
-          told.map(({ objectRef }) => objectRef.resourceVersion).toSorted(),
+          audited.map(({ objectRef }) => objectRef.resourceVersion).toSorted(),
           [...new Set(seen)].toSorted(),
           `each write of ${resource} that the server tells of is in the audit trail of the fleet, once`,
         )

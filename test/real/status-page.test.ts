@@ -9,8 +9,8 @@ import { openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { type Program, programPath, startMaster } from '../peers/program.ts'
 import { untilPasses } from '../peers/until.ts'
 import { type Child, spawnChild } from '../support/spawn-child.ts'
-import { type Look, type Opened, startChromium } from './drill-page/chromium.ts'
-import { clippedTexts, faintTexts } from './drill-page/looks.ts'
+import { type Display, type Opened, startChromium } from './drill-page/chromium.ts'
+import { clippedTexts, faintTexts } from './drill-page/contrast.ts'
 
 const artefacts = resolve(import.meta.dirname, '../artefacts')
 const addresses = [1, 2, 3, 4, 5].map((number) => `192.0.2.${number}`)
@@ -24,7 +24,7 @@ suite('the status page of a fleet, in a browser', () => {
   let masters: readonly Program[]
   let server: Child
   let url: string
-  let open: (url: string, look: Look) => Promise<Opened>
+  let open: (url: string, display: Display) => Promise<Opened>
   let kubectl: ReturnType<typeof kubectlFor>
 
   before(async () => {
@@ -62,8 +62,8 @@ suite('the status page of a fleet, in a browser', () => {
     )
   }
 
-  async function opened(t: TestContext, look: Look): Promise<Opened> {
-    const shown = await open(url, look)
+  async function opened(t: TestContext, display: Display): Promise<Opened> {
+    const shown = await open(url, display)
     t.after(() => shown.page.close())
     await shown.page.getByText('the present state, live').waitFor()
     return shown
@@ -108,16 +108,16 @@ suite('the status page of a fleet, in a browser', () => {
     const { code, stderr } = await kubectl('patch', 'endpointslice', 'kubernetes', '--type=json', '-p', patch)
     assert.equal(code, 0, stderr)
     const seenMs = await shows(shown, 'activity', /changed \| EndpointSlice default\/kubernetes: IPv4 198\.51\.100\.9 /)
-    const toldMs = await shows(
+    const explainedMs = await shows(
       shown,
       'activity',
       /Event \| KubernetesServiceReset EndpointSlice default\/kubernetes: .*kubectl/,
     )
     t.diagnostic(
-      `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + toldMs)} ms after kubectl had ended`,
+      `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + explainedMs)} ms after kubectl had ended`,
     )
     await shows(shown, 'objects', /EndpointSlice \| default\/kubernetes \| IPv4 192\.0\.2\.1,192\.0\.2\.2,/)
-    assert.deepEqual(shown.heard, [])
+    assert.deepEqual(shown.messages, [])
     assert.deepEqual([...new Set(shown.requests.map((request) => new URL(request).origin))], [new URL(url).origin])
   })
 
@@ -131,9 +131,13 @@ suite('the status page of a fleet, in a browser', () => {
       'activity',
       /changed \| Endpoints default\/kubernetes: 192\.0\.2\.1,192\.0\.2\.3,192/,
     )
-    const toldMs = await shows(shown, 'activity', /Event \| MasterRemoved .*192\.0\.2\.2 \(m-2\).*its lease has ended/)
+    const explainedMs = await shows(
+      shown,
+      'activity',
+      /Event \| MasterRemoved .*192\.0\.2\.2 \(m-2\).*its lease has ended/,
+    )
     t.diagnostic(
-      `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + toldMs)} ms after the list had changed`,
+      `seen ${Math.round(seenMs)} ms and explained ${Math.round(seenMs + explainedMs)} ms after the list had changed`,
     )
     await untilPasses(
       'the masters that are listed',
@@ -147,7 +151,7 @@ suite('the status page of a fleet, in a browser', () => {
       },
       { withinMs: seenWithinMs, everyMs: 20 },
     )
-    assert.deepEqual(shown.heard, [])
+    assert.deepEqual(shown.messages, [])
   })
 
   test('names that contain HTML are shown as text', async (t) => {
@@ -172,7 +176,7 @@ suite('the status page of a fleet, in a browser', () => {
     await shows(shown, 'activity', /<i>Hostile<\/i> <b>Endpoints<\/b> .*<img src=x onerror=.*<script>/)
     assert.equal(await shown.page.locator('img, i, td b').count(), 0)
     assert.notEqual(await shown.page.title(), '1')
-    assert.deepEqual(shown.heard, [])
+    assert.deepEqual(shown.messages, [])
   })
 
   test('a page whose server hangs shows that it receives nothing more', async (t) => {
@@ -191,8 +195,8 @@ suite('the status page of a fleet, in a browser', () => {
       for (const width of [1440, 360]) {
         const shown = await opened(t, { width, scheme })
         await shown.page.screenshot({ path: join(artefacts, `status-page-${scheme}-${width}.png`), fullPage: true })
-        const { faint, looked } = await faintTexts(shown.page)
-        assert.ok(looked > 30, String(looked))
+        const { faint, checked } = await faintTexts(shown.page)
+        assert.ok(checked > 30, String(checked))
         assert.deepEqual(faint, [])
         assert.deepEqual(await clippedTexts(shown.page), [])
         const stops: string[] = []

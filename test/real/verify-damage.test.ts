@@ -161,7 +161,7 @@ test('each kind of damage fails only its own check, and its remedy repairs it', 
 
   const world = { api, etcd: store.kv, front, stops: [] }
   const probe = { ask, targets }
-  for (const { name, check, inflict, mend } of serverDamages) {
+  for (const { name, check, inflict, repairByHand } of serverDamages) {
     const watchMs = check === 'single-writer' ? 2_000 : undefined
     await inflict(world)
     // While several writers undo each other's changes, the check may read between two of their writes.
@@ -175,8 +175,8 @@ test('each kind of damage fails only its own check, and its remedy repairs it', 
       { withinMs: 20_000 },
     )
     const lines = findingsOf(report).map(({ remedy }) => shellLine(remedy, flags))
-    if (mend === undefined) for (const line of lines) await repair(line)
-    await mend?.(world)
+    if (repairByHand === undefined) for (const line of lines) await repair(line)
+    await repairByHand?.(world)
     await holds()
     assert.deepEqual(findingsOf(await verify({ probe, watchMs })), [])
     t.diagnostic(`${check}: ${name}`)

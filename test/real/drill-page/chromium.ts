@@ -9,7 +9,7 @@ import { type Owner, temporaryDirectory } from '../../peers/owner.ts'
 export type InBrowser = ElementHandle extends ElementHandle<infer Node> ? Node : never
 
 /** How a page is displayed. */
-export interface Look {
+export interface Display {
   readonly width: number
   readonly scheme: 'light' | 'dark'
 }
@@ -18,7 +18,7 @@ export interface Look {
 export interface Opened {
   readonly page: Page
   /** The messages of its console, and uncaught errors. */
-  readonly heard: readonly string[]
+  readonly messages: readonly string[]
   /** The addresses of all requests. */
   readonly requests: readonly string[]
 }
@@ -30,7 +30,7 @@ export interface Opened {
 export async function startChromium(
   owner: Owner,
   { online = false } = {},
-): Promise<(url: string, look: Look) => Promise<Opened>> {
+): Promise<(url: string, display: Display) => Promise<Opened>> {
   const executablePath = await whereIs('chromium')
   if (executablePath === undefined) throw new Error('chromium is not on the PATH: npm run peers')
   const home = temporaryDirectory(owner, 'chromium')
@@ -43,14 +43,14 @@ export async function startChromium(
   owner.after(() => context.close())
   return async (url, { width, scheme }) => {
     const page = await context.newPage()
-    const heard: string[] = []
+    const messages: string[] = []
     const requests: string[] = []
-    page.on('console', (message) => heard.push(`${message.type()}: ${message.text()}`))
-    page.on('pageerror', (error) => heard.push(`error: ${error.message}`))
+    page.on('console', (message) => messages.push(`${message.type()}: ${message.text()}`))
+    page.on('pageerror', (error) => messages.push(`error: ${error.message}`))
     page.on('request', (request) => requests.push(request.url()))
     await page.setViewportSize({ width, height: 800 })
     await page.emulateMedia({ colorScheme: scheme })
     await page.goto(url)
-    return { page, heard, requests }
+    return { page, messages, requests }
   }
 }

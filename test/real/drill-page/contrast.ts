@@ -5,7 +5,7 @@ import type { InBrowser } from './chromium.ts'
  * Texts whose contrast with their background, as computed in the browser, is below WCAG AA, and how many texts were
  * checked.
  */
-export async function faintTexts(page: Page): Promise<{ readonly faint: readonly string[]; readonly looked: number }> {
+export async function faintTexts(page: Page): Promise<{ readonly faint: readonly string[]; readonly checked: number }> {
   return page.locator('body').evaluate((body) => {
     const { getComputedStyle, NodeFilter, SVGElement } = body.ownerDocument.defaultView
     const channels = (colour: string): readonly number[] => (colour.match(/[\d.]+/g) ?? []).map(Number)
@@ -22,19 +22,19 @@ export async function faintTexts(page: Page): Promise<{ readonly faint: readonly
       return channels(backgroundColor)[3] === 0 ? under(element.parentElement) : backgroundColor
     }
     const faint: string[] = []
-    let looked = 0
+    let checked = 0
     const walker = body.ownerDocument.createTreeWalker(body, NodeFilter.SHOW_TEXT)
     while (walker.nextNode()) {
       const element = walker.currentNode.parentElement
       const text = walker.currentNode.textContent?.trim() ?? ''
       if (element === null || text === '' || element.closest('title') !== null || !element.checkVisibility()) continue
-      looked++
+      checked++
       const { color, fill } = getComputedStyle(element)
       const lights = [luminance(element instanceof SVGElement ? fill : color), luminance(under(element))]
       const [brighter = 0, darker = 0] = lights.sort((a, b) => b - a)
       if ((brighter + 0.05) / (darker + 0.05) < 4.5) faint.push(`${text} (${color} on ${under(element)})`)
     }
-    return { faint, looked }
+    return { faint, checked }
   })
 }
 

@@ -46,26 +46,26 @@ export class Upstream {
     await writeListState(this.#place, start)
     if (moment === 'at start') await this.#server.start()
     // One reconciliation may have begun before the write; the next one acts on it.
-    await this.#looks(this.#kind === 'stock' ? 2 : 3)
+    await this.#waitForReconciliations(this.#kind === 'stock' ? 2 : 3)
     const end = await readListState(this.#place)
     if (this.#kind === 'stock') return end
-    await this.#looks(2)
+    await this.#waitForReconciliations(2)
     assert.deepEqual(await readListState(this.#place), end, 'kube-apiserver goes on changing it')
     return end
   }
 
-  async #looks(more: number): Promise<void> {
-    const before = await this.#looksSoFar()
+  async #waitForReconciliations(more: number): Promise<void> {
+    const before = await this.#reconciliations()
     await untilPasses(
       `${more} looks of kube-apiserver's reconciler`,
-      async () => assert.ok((await this.#looksSoFar()) >= before + more),
+      async () => assert.ok((await this.#reconciliations()) >= before + more),
       // Rarely, because its metrics are large: writing them takes longer than a reconciliation.
       { withinMs, everyMs: 250 },
     )
   }
 
   /** Each reconciliation begins with one GET of Endpoints, and no other client sends one. */
-  async #looksSoFar(): Promise<number> {
+  async #reconciliations(): Promise<number> {
     const metrics = await this.#place.api.get<string>('/metrics')
     const lines = metrics
       .split('\n')

@@ -67,7 +67,7 @@ function contentOf(state: ClusterState, options: CompareOptions): ReadonlyMap<st
     content.set(`Endpoints ${nameOf(endpoints)}`, endpointsText(endpoints, uids, comparable))
 
   const groups = new Map<string, EndpointSlice[]>()
-  const kept = new Set(state.services.filter(hasSlices).map(nameOf))
+  const withSlices = new Set(state.services.filter(hasSlices).map(nameOf))
   const services = new Set(state.services.map(nameOf))
   const filled = new Set(
     state.slices.filter((slice) => isFilled(slice) && !isGarbage(slice, { uids, services })).map(familyOf),
@@ -75,8 +75,8 @@ function contentOf(state: ClusterState, options: CompareOptions): ReadonlyMap<st
   const waiting = new Set(state.services.filter((service) => waitsForNode(service, state)).map(nameOf))
   for (const slice of state.slices) {
     if (isDrained(slice) && waiting.has(serviceOf(slice))) continue
-    const isOfKept = kept.has(serviceOf(slice))
-    if (isPlaceholder(slice) ? !isOfKept : isGarbage(slice, { uids, services })) continue
+    const isManaged = withSlices.has(serviceOf(slice))
+    if (isPlaceholder(slice) ? !isManaged : isGarbage(slice, { uids, services })) continue
     if (isPlaceholder(slice) && filled.has(familyOf(slice))) continue
     const key = groupOf(slice, uids, comparable)
     groups.set(key, [...(groups.get(key) ?? []), slice])
@@ -217,9 +217,9 @@ function endpointText(endpoint: SliceEndpoint, uids: ReadonlyMap<string, string>
 function hintsText(endpoints: readonly SliceEndpoint[]): string {
   const ready = endpoints.filter(({ conditions }) => conditions?.ready === true)
   const hinted = ready.filter(({ hints }) => (hints?.forZones?.length ?? 0) > 0)
-  const stray = endpoints.filter((endpoint) => !ready.includes(endpoint) && endpoint.hints !== undefined)
+  const notReady = endpoints.filter((endpoint) => !ready.includes(endpoint) && endpoint.hints !== undefined)
   const share = hinted.length === 0 ? 'none' : hinted.length === ready.length ? 'all' : 'some'
-  return `hints for ${share} of the ready${stray.length === 0 ? '' : `, and for ${stray.length} that are not`}\n`
+  return `hints for ${share} of the ready${notReady.length === 0 ? '' : `, and for ${notReady.length} that are not`}\n`
 }
 
 /**
@@ -237,8 +237,8 @@ function endpointsText(
     text({ ...rest, ports, ready: addressesOf(addresses), notReady: addressesOf(notReadyAddresses) }),
   )
   const { labels, annotations, ownerReferences, finalizers } = metadata ?? {}
-  const kept = { labels, annotations: comparable(annotations), ownerReferences, finalizers }
-  return `${text(kept)}\n${lines(all)}`
+  const compared = { labels, annotations: comparable(annotations), ownerReferences, finalizers }
+  return `${text(compared)}\n${lines(all)}`
 }
 
 /** A uid is right if it is the uid of the object that the reference names. */

@@ -29,14 +29,14 @@ export async function expectSame(
   const triggerTimes = history === 'one-at-a-time'
   const { differences } = await compareSides(sides, steps, { triggerTimes, maxEndpointsPerSlice })
   if (differences.length === 0) return
-  const kept = await smallest(sides, steps, differences, { shrinkMs, triggerTimes, maxEndpointsPerSlice })
-  const command = `node_modules/.bin/node test/real/workloads/replay.ts --history ${history} --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${kept.join(',')}`
+  const shortest = await smallest(sides, steps, differences, { shrinkMs, triggerTimes, maxEndpointsPerSlice })
+  const command = `node_modules/.bin/node test/real/workloads/replay.ts --history ${history} --seed ${seed} --steps ${count} --max ${maxEndpointsPerSlice} --right ${sides[1].controllers} --keep ${shortest.join(',')}`
   throw new Error(
     [
       `seed ${seed}: ${differences.length} differences`,
       describeDifferences(differences),
-      `The smallest history that makes some, ${kept.length} of ${steps.length} steps:`,
-      ...kept.map((index) => `${index}: ${describeStep(steps[index] as Step)}`),
+      `The smallest history that makes some, ${shortest.length} of ${steps.length} steps:`,
+      ...shortest.map((index) => `${index}: ${describeStep(steps[index] as Step)}`),
       `To live it again: ${command}`,
       `The end of the log of ${sides[1].controllers}:`,
       sides[1].tail(),

@@ -150,7 +150,7 @@ export function damageEndpoints(world: World): void {
     { subsets: [] },
     { subsets: null },
     { subsets: [{ addresses: [{ ip: '192.0.2.66' }], ports: [{ port: 66 }] }] },
-    { metadata: { labels: { stray: 'yes' } } },
+    { metadata: { labels: { other: 'yes' } } },
     { metadata: { labels: { 'endpoints.kubernetes.io/managed-by': null } } },
     { metadata: { labels: null } },
     { metadata: { annotations: { 'endpoints.kubernetes.io/over-capacity': 'truncated' } } },

@@ -187,7 +187,7 @@ export class Side {
         await this.#whenQuiet(namespaces[0] as string)
         return ''
       case 'terminate':
-        return said(await api.send('DELETE', pathOf(namespaceResource, { name: namespaces[step.namespace] })))
+        return described(await api.send('DELETE', pathOf(namespaceResource, { name: namespaces[step.namespace] })))
       case 'stop controllers':
         await this.stopControllers()
         return ''
@@ -199,19 +199,19 @@ export class Side {
         await spoil(api, namespaces[step.namespace] as string, step)
         return ''
       case 'create':
-        return said(await api.send('POST', this.#path(withName(step), namespaces), { body: step.object }))
+        return described(await api.send('POST', this.#path(withName(step), namespaces), { body: step.object }))
       case 'patch': {
         const path = this.#path(step, namespaces)
         const answer = await api.send('PATCH', path, {
           body: step.patch,
           contentType: 'application/merge-patch+json',
         })
-        return step.mayMiss ? '' : said(answer)
+        return step.mayMiss ? '' : described(answer)
       }
       case 'delete': {
         const body = step.graceSeconds === undefined ? {} : { body: { gracePeriodSeconds: step.graceSeconds } }
         const answer = await api.send('DELETE', this.#path(step, namespaces), body)
-        return step.mayMiss ? '' : said(answer)
+        return step.mayMiss ? '' : described(answer)
       }
     }
   }
@@ -294,7 +294,7 @@ function withName(step: Extract<Step, { readonly type: 'create' }>): typeof step
   return step.subresource === undefined || name === undefined ? step : { ...step, name }
 }
 
-function said({ status, body }: { readonly status: number; readonly body: unknown }): string {
+function described({ status, body }: { readonly status: number; readonly body: unknown }): string {
   if (status < 300) return String(status)
   const { reason, message } = body as { readonly reason?: string; readonly message?: string }
   return `${status} ${reason} ${message}`

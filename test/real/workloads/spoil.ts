@@ -9,7 +9,7 @@ const nobody = 'somebody-else'
 const nowhere = 'elsewhere'
 
 /** Without one of the first two labels, no controller manages a slice. No controller sees that the last is missing. */
-const kept =
+const required =
   /^(endpointslice\.kubernetes\.io\/managed-by|kubernetes\.io\/service-name|service\.kubernetes\.io\/headless)$/
 
 type Spoil = Extract<Step, { readonly type: 'spoil' }>
@@ -45,9 +45,9 @@ export async function spoil(api: ApiClient, namespace: string, step: Spoil): Pro
     case 'change ports':
       return void (await patch({ ports: [{ name: 'wrong', port: 6, protocol: 'TCP' }] }))
     case 'add a label':
-      return void (await relabel({ stray: 'yes' }))
+      return void (await relabel({ other: 'yes' }))
     case 'take labels off': {
-      const names = Object.keys(slice.metadata?.labels ?? {}).filter((name) => !kept.test(name))
+      const names = Object.keys(slice.metadata?.labels ?? {}).filter((name) => !required.test(name))
       return void (await patch({ metadata: { labels: Object.fromEntries(names.map((name) => [name, null])) } }))
     }
     case 'take the owner off':

@@ -66,7 +66,7 @@ for (const [name, path, check] of [
 ] as const) {
   test(`${name}, refused for long, is degraded, affects no other duty, and recovers once it is granted`, async () => {
     const world = setUp()
-    const { time, server, transport, api, ports, said } = world
+    const { time, server, transport, api, ports, logged } = world
     const refuse = () => transport.faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: path })
     if (check === 'cluster-ip-repair') refuse()
     const { failing, end, ended } = beside(world)
@@ -76,9 +76,9 @@ for (const [name, path, check] of [
       const others = restKubeApi({ ...ports, transport: inProcessTransport(server) })
       await others.delete(serviceCidrs, { name: 'kubernetes' })
     }
-    const told = () => said(degrading).filter(({ fields }) => fields.duty === check)
+    const degradations = () => logged(degrading).filter(({ fields }) => fields.duty === check)
     await time.advance(55_000)
-    assert.equal(told().length, 0)
+    assert.equal(degradations().length, 0)
     await time.advance(600_000)
     assert.equal(await Promise.race([ended, 'alive']), 'alive')
     assert.deepEqual(await listed(world), ['192.0.2.1'])
@@ -86,15 +86,15 @@ for (const [name, path, check] of [
     assert.ok(!(await failing()).includes('node-port-repair'))
     assert.equal(await gauge(world, 'degraded', check), '1')
     assert.equal(await gauge(world, 'degraded', 'node-port-repair'), '0')
-    assert.equal(told().length, 1)
-    assert.match(String(told()[0]?.fields.reason), /403/)
+    assert.equal(degradations().length, 1)
+    assert.match(String(degradations()[0]?.fields.reason), /403/)
     const notes = (await api.list(events)).items.filter(({ reason }) => reason === 'DutyDegraded')
     assert.ok(notes.some(({ note = '', type }) => type === 'Warning' && note.startsWith(`${check} is degraded: `)))
     transport.faults.clear()
     await time.advance(20_000)
     assert.deepEqual([await failing(), await gauge(world, 'degraded', check)], [[], '0'])
-    const mended = said('the duty is no longer degraded').filter(({ fields }) => fields.duty === check)
-    assert.equal(mended.length, 1)
+    const recovered = logged('the duty is no longer degraded').filter(({ fields }) => fields.duty === check)
+    assert.equal(recovered.length, 1)
     await end()
   })
 }
@@ -207,7 +207,7 @@ test('the preShutdown hook of an embedding server waits until the address is wit
 
 test('an unexpected error in one duty degrades and restarts only that duty', async () => {
   const world = setUp()
-  const { time, start, said } = world
+  const { time, start, logged } = world
   let watches = 0
   const broken: RangeRegistry = {
     ...noneRegistry,
@@ -226,19 +226,19 @@ test('an unexpected error in one duty degrades and restarts only that duty', asy
   assert.equal(await gauge(world, 'degraded', 'node-port-repair'), '1')
   const check = master.lifecycle.checks('readyz').find(({ name }) => name === 'node-port-repair')
   assert.equal(await check?.fault(), 'unexpected error: undefined is not a function')
-  assert.equal(said('unexpected error; restarting the duty').length, watches)
+  assert.equal(logged('unexpected error; restarting the duty').length, watches)
   assert.equal(mistakes.length, watches)
   await end()
 })
 
 test('namespaces and ServiceCIDR are left to a server that manages them itself, with one log line for each', async () => {
   const world = setUp()
-  const { time, api, said } = world
+  const { time, api, logged } = world
   const { end } = beside(world, serving('system-namespaces', 'default-service-cidr'))
   await time.advance(30_000)
   assert.deepEqual((await api.list(namespaces)).items, [])
   assert.deepEqual((await api.list(serviceCidrs)).items, [])
-  assert.equal(said('the server does this itself; leaving it to the server').length, 2)
+  assert.equal(logged('the server does this itself; leaving it to the server').length, 2)
   assert.equal(await gauge(world, 'active', 'system-namespaces'), '0')
   await end()
 })
@@ -283,12 +283,12 @@ test('a degraded duty recovers once the server turns out to perform it', async (
 
 test('while the server refuses to list its hooks, a duty that depends on them writes nothing', async () => {
   const world = setUp()
-  const { time, api, said } = world
+  const { time, api, logged } = world
   const refused: ReadinessAnswer = { answered: true, ready: false, checks: [], refused: '/readyz: HTTP status 403' }
   const { server, end } = beside(world, refused)
   await time.advance(120_000)
   assert.deepEqual((await api.list(namespaces)).items, [])
-  assert.equal(said(degrading).length, 0)
+  assert.equal(logged(degrading).length, 0)
   server.answer = serving()
   await time.advance(5_000)
   assert.equal((await api.list(namespaces)).items.length, 4)
@@ -303,7 +303,7 @@ test('while the server refuses to list its hooks, a duty that depends on them wr
 
 test('a duty that does not depend on /readyz is degraded when its requests are refused, even while /readyz is refused', async () => {
   const world = setUp()
-  const { time, transport, said } = world
+  const { time, transport, logged } = world
   transport.faults.add({
     fault: { type: 'status', status: 403 },
     pathPrefix: '/apis/networking.k8s.io/v1/servicecidrs',
@@ -312,7 +312,7 @@ test('a duty that does not depend on /readyz is degraded when its requests are r
   const { end } = beside(world, refused, { controllers: 'service-cidr', leaderElect: 'false' })
   await time.advance(120_000)
   assert.deepEqual(
-    said(degrading).map(({ fields }) => fields.duty),
+    logged(degrading).map(({ fields }) => fields.duty),
     ['service-cidr'],
   )
   await end()
@@ -326,7 +326,7 @@ for (const [readinessGate, endpointReconcilerType] of [
 ] as const) {
   test(`the duties of a server that restarts without its hooks are taken over (gate ${readinessGate}, reconciler ${endpointReconcilerType})`, async () => {
     const world = setUp()
-    const { time, api, said } = world
+    const { time, api, logged } = world
     // Creates what the server has created before this master starts.
     const earlier = beside(world)
     await time.advance(5_000)
@@ -347,7 +347,7 @@ for (const [readinessGate, endpointReconcilerType] of [
     assert.deepEqual(names, ['kubernetes'])
     for (const duty of Object.keys(hooks)) {
       assert.equal(await gauge(world, 'active', duty), '1', duty)
-      const lines = said('the server has not done this itself for a minute; doing it here')
+      const lines = logged('the server has not done this itself for a minute; doing it here')
       assert.equal(lines.filter(({ fields }) => fields.duty === duty).length, 1, duty)
     }
     await end()
@@ -356,7 +356,7 @@ for (const [readinessGate, endpointReconcilerType] of [
 
 test('a repair that only reported while the server repaired itself corrects as soon as the server no longer does', async () => {
   const world = setUp()
-  const { time, api, said } = world
+  const { time, api, logged } = world
   const { server, end } = beside(world, serving(), { repairInterval: '1h' })
   await time.advance(5_000)
   server.answer = serving('cluster-ip-repair')
@@ -364,7 +364,7 @@ test('a repair that only reported while the server repaired itself corrects as s
   await api.delete(ipAddresses, { name: '10.0.0.1' })
   await time.advance(120_000)
   await assert.rejects(api.get(ipAddresses, { name: '10.0.0.1' }), { code: 'NotFound' })
-  assert.equal(said('the server does this itself; only reporting findings').length, 2)
+  assert.equal(logged('the server does this itself; only reporting findings').length, 2)
   server.answer = serving()
   await time.advance(63_000)
   assert.equal((await api.get(ipAddresses, { name: '10.0.0.1' })).spec?.parentRef?.name, 'kubernetes')

@@ -15,23 +15,23 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
-const well: DutyCondition = { type: 'healthy' }
+const healthy: DutyCondition = { type: 'healthy' }
 const failing: DutyCondition = { type: 'failing', sinceMs: 0 }
 const degraded: DutyCondition = { type: 'degraded', reason: 'refused' }
 const seen = (more: Partial<DutySymptoms>): DutySymptoms => ({ fault: 'refused', crashed: false, away: false, ...more })
 
 const table: readonly [DutyCondition, Partial<DutySymptoms>, nowMs: number, DutyCondition][] = [
-  [well, { fault: undefined }, 0, well],
-  [well, {}, 0, failing],
+  [healthy, { fault: undefined }, 0, healthy],
+  [healthy, {}, 0, failing],
   [failing, {}, 59_999, failing],
   [failing, {}, 60_000, degraded],
-  [failing, { fault: undefined }, 60_000, well],
-  [failing, { away: true }, 60_000, well],
-  [well, { crashed: true }, 0, degraded],
+  [failing, { fault: undefined }, 60_000, healthy],
+  [failing, { away: true }, 60_000, healthy],
+  [healthy, { crashed: true }, 0, degraded],
   [failing, { crashed: true, away: true }, 1, degraded],
   [degraded, { away: true }, 1, degraded],
   [degraded, { fault: 'refused otherwise' }, 1, degraded],
-  [degraded, { fault: undefined }, 1, well],
+  [degraded, { fault: undefined }, 1, healthy],
 ]
 
 for (const [before, symptoms, nowMs, after] of table) {
@@ -58,12 +58,12 @@ function setUp({ dryRun = false } = {}) {
     refusal: () => refused.reason,
   })
   const gauge = async () => /^degraded\{duty="cluster-ip-repair"\} (\d)$/m.exec(await metrics.expose())?.[1]
-  const said = () => logger.lines.map(({ level, message }) => `${level} ${message}`)
-  return { time, clock, health, refused, recorded, gauge, said }
+  const logged = () => logger.lines.map(({ level, message }) => `${level} ${message}`)
+  return { time, clock, health, refused, recorded, gauge, logged }
 }
 
 test('a duty that is refused for too long is reported once, and its recovery once', async () => {
-  const { time, health, refused, recorded, gauge, said } = setUp()
+  const { time, health, refused, recorded, gauge, logged } = setUp()
   const settled = Promise.withResolvers<void>()
   health.begun({ settled: settled.promise })
   refused.reason = 'list ipaddresses: forbidden'
@@ -83,7 +83,7 @@ test('a duty that is refused for too long is reported once, and its recovery onc
   await time.advance(1)
   assert.equal(health.fault(), undefined)
   assert.equal(await gauge(), '0')
-  assert.deepEqual(said(), ['warn the duty is degraded; retrying', 'info the duty is no longer degraded'])
+  assert.deepEqual(logged(), ['warn the duty is degraded; retrying', 'info the duty is no longer degraded'])
 })
 
 test('a duty that never completes is degraded, but not in a dry run', async () => {
@@ -98,7 +98,7 @@ test('a duty that never completes is degraded, but not in a dry run', async () =
 })
 
 test('a duty that throws an unexpected error restarts with growing delays, and is degraded until it completes', async () => {
-  const { time, clock, health, gauge, said } = setUp()
+  const { time, clock, health, gauge, logged } = setUp()
   const begunMs: number[] = []
   const stop = new AbortController()
   const make = (): DutyTerm => {
@@ -123,7 +123,7 @@ test('a duty that throws an unexpected error restarts with growing delays, and i
     [true, true, true],
   )
   assert.deepEqual([health.fault(), await gauge()], [undefined, '0'])
-  assert.deepEqual(said(), [
+  assert.deepEqual(logged(), [
     'error unexpected error; restarting the duty',
     'warn the duty is degraded; retrying',
     'error unexpected error; restarting the duty',

@@ -123,7 +123,7 @@ function setUp(
     return settled
   }
   const active = async () => Number(/^active\{duty="[a-z-]+"\} (\d)$/m.exec(await metrics.expose())?.[1] ?? Number.NaN)
-  const said = () => logger.lines.map(({ level, message }) => `${level} ${message}`)
+  const logged = () => logger.lines.map(({ level, message }) => `${level} ${message}`)
   const running = () => terms.filter(({ signal }) => !signal.aborted).length
   return {
     ...{
@@ -136,7 +136,7 @@ function setUp(
       answerForAMinute,
       refuse,
       active,
-      said,
+      logged,
       running,
       stop,
       ended,
@@ -150,12 +150,12 @@ function setUp(
 }
 
 test('nothing is decided before the first answer, and a refusal does not count as one', async (t) => {
-  const { time, terms, settled, known, active, refuse, answer, said } = setUp(t)
+  const { time, terms, settled, known, active, refuse, answer, logged } = setUp(t)
   await time.advance(300_000)
   await refuse()
   assert.deepEqual([terms.length, await settled(), await known()], [0, false, false])
   assert.ok(Number.isNaN(await active()))
-  assert.deepEqual(said(), [])
+  assert.deepEqual(logged(), [])
   await answer()
   assert.deepEqual([terms.length, await active()], [1, 1])
 })
@@ -198,49 +198,49 @@ test('an early term ends without a write if the server performs the duty, fully 
 })
 
 test('an answer from before the start counts, and a hook of another duty changes nothing', async (t) => {
-  const { answer, terms, begin, said, time } = setUp(t, { runs: false })
+  const { answer, terms, begin, logged, time } = setUp(t, { runs: false })
   await answer()
   assert.equal(terms.length, 0)
   begin()
   await time.advance(0)
   assert.equal(terms.length, 1)
   await answer(REPAIRS)
-  assert.deepEqual([terms.length, said()], [1, ['debug duty on']])
+  assert.deepEqual([terms.length, logged()], [1, ['debug duty on']])
 })
 
 test('a duty that the server does not perform runs here, and is settled when it completes', async (t) => {
-  const { terms, settled, known, answer, said } = setUp(t)
+  const { terms, settled, known, answer, logged } = setUp(t)
   await answer(REPAIRS)
   assert.deepEqual(
     terms.map(({ only }) => only),
     [undefined],
   )
-  assert.deepEqual(said(), ['debug duty on'])
+  assert.deepEqual(logged(), ['debug duty on'])
   assert.deepEqual([await settled(), await known()], [false, false])
   terms[0]?.done()
   assert.deepEqual([await settled(), await known()], [true, true])
 })
 
 test('a duty that is off is settled by the first answer, and never runs', async (t) => {
-  const { made, terms, settled, known, active, answer, said } = setUp(t, { controllers: 'auto,-system-namespaces' })
+  const { made, terms, settled, known, active, answer, logged } = setUp(t, { controllers: 'auto,-system-namespaces' })
   assert.equal(await settled(), false)
   const before = made.settled()
   await answer()
   await before
   assert.deepEqual([await settled(), await known(), await active(), terms.length], [true, true, 0, 0])
-  assert.deepEqual(said(), ['debug duty off'])
+  assert.deepEqual(logged(), ['debug duty off'])
   await answer(NAMESPACES)
   assert.equal(terms.length, 0)
 })
 
 test('a duty that the server performs is left to it, and runs here after a minute of answers without its hook', async (t) => {
-  const { time, terms, settled, known, active, answer, answerForAMinute, said } = setUp(t)
+  const { time, terms, settled, known, active, answer, answerForAMinute, logged } = setUp(t)
   await answer(NAMESPACES, BOOTSTRAP)
   assert.deepEqual([await settled(), await known(), await active(), terms.length], [true, true, 0, 0])
   await time.advance(300_000)
   await answerForAMinute(BOOTSTRAP)
   assert.deepEqual([await active(), terms.length], [1, 1])
-  assert.deepEqual(said(), [
+  assert.deepEqual(logged(), [
     'info the server does this itself; leaving it to the server',
     'info the server has not done this itself for a minute; doing it here',
   ])
@@ -287,14 +287,14 @@ test('the next term begins only after the previous one has ended', async (t) => 
 })
 
 test('objects that the server leaves out are managed here, and nothing waits for them', async (t) => {
-  const { terms, answer, answerForAMinute, running, active, settled, said } = setUp(t)
+  const { terms, answer, answerForAMinute, running, active, settled, logged } = setUp(t)
   await answer(NAMESPACES)
   assert.deepEqual(
     terms.map(({ only }) => only),
     [['kube-node-lease']],
   )
   assert.deepEqual([await settled(), await active()], [true, 0])
-  assert.deepEqual(said(), ['info the server does this itself; leaving it to the server, except for kube-node-lease'])
+  assert.deepEqual(logged(), ['info the server does this itself; leaving it to the server, except for kube-node-lease'])
   await answer(NAMESPACES)
   assert.equal(terms.length, 1, 'the same again changes nothing')
   await answer(NAMESPACES, BOOTSTRAP)
@@ -311,7 +311,7 @@ test('objects that the server leaves out are managed here, and nothing waits for
 })
 
 test('a reporting duty runs beside the server, and restarts only when it must repair', async (t) => {
-  const { terms, answer, answerForAMinute, running, active, settled, said } = setUp(t, {
+  const { terms, answer, answerForAMinute, running, active, settled, logged } = setUp(t, {
     name: 'cluster-ip-repair',
     reports: true,
   })
@@ -322,7 +322,7 @@ test('a reporting duty runs beside the server, and restarts only when it must re
   await answer(REPAIRS)
   assert.deepEqual([terms.length, running(), await active()], [2, 1, 0])
   assert.deepEqual(
-    said().filter((line) => /itself/.test(line)),
+    logged().filter((line) => /itself/.test(line)),
     [
       'info the server does this itself; only reporting findings',
       'info the server has not done this itself for a minute; doing it here',
@@ -336,7 +336,7 @@ test('a duty selected by name runs beside a server that performs it, with a warn
     ['system-namespaces', NAMESPACES, undefined],
     ['cluster-ip-repair', REPAIRS, true],
   ] as const) {
-    const { terms, answer, answerForAMinute, active, said, settled, running } = setUp(t, {
+    const { terms, answer, answerForAMinute, active, logged, settled, running } = setUp(t, {
       controllers: name,
       name,
       reports,
@@ -344,7 +344,7 @@ test('a duty selected by name runs beside a server that performs it, with a warn
     await answer(hook)
     assert.deepEqual([terms.length, await active(), await settled()], [1, 1, false])
     const risk = ': an API server may exit at its start if this creates an allocation that it has just found missing'
-    assert.deepEqual(said(), [
+    assert.deepEqual(logged(), [
       `warn the server does this itself; also doing it here, as configured${reports === true ? risk : ''}`,
     ])
     await answerForAMinute()
@@ -370,14 +370,14 @@ test('a term that fails is restarted with the current decision', async (t) => {
 test('the switch ends with its signal, in every state, and decides nothing afterwards', async (t) => {
   const afterAnswers: readonly (readonly string[] | undefined)[] = [undefined, [], [NAMESPACES, BOOTSTRAP]]
   for (const hooks of afterAnswers) {
-    const { time, clock, terms, answer, end, running, said } = setUp(t)
+    const { time, clock, terms, answer, end, running, logged } = setUp(t)
     if (hooks !== undefined) await answer(...hooks)
     await end()
-    const before = [terms.length, said().length]
+    const before = [terms.length, logged().length]
     await answer()
     await answer(NAMESPACES)
     await time.advance(300_000)
-    assert.deepEqual([terms.length, said().length], before)
+    assert.deepEqual([terms.length, logged().length], before)
     assert.deepEqual([running(), clock.timers], [0, 0])
   }
 })

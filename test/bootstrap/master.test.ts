@@ -29,12 +29,12 @@ import { setUp, storeLeaseOfAnother } from './masters-world.ts'
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
 
 test('a dry run writes nothing, and logs what it would write and why', async () => {
-  const { time, server, said, start, logger } = setUp()
+  const { time, server, logged, start, logger } = setUp()
   const { end } = start({ dryRun: 'true' })
   const before = server.revision
   await time.advance(120_000)
   assert.equal(server.revision, before)
-  const planned = said('dry run: would write').map(({ fields }) => `${fields.verb} ${fields.kind} ${fields.object}`)
+  const planned = logged('dry run: would write').map(({ fields }) => `${fields.verb} ${fields.kind} ${fields.object}`)
   assert.deepEqual(planned.sort(), [
     'create EndpointSlice default/kubernetes',
     'create Endpoints default/kubernetes',
@@ -69,21 +69,21 @@ test('a dry run writes nothing, and logs what it would write and why', async () 
 })
 
 test('a dry run beside another master logs that it would withdraw its address, and does not wait for confirmation', async () => {
-  const { time, api, start, said } = setUp()
+  const { time, api, start, logged } = setUp()
   const other = start({ advertiseAddress: '192.0.2.2' })
   await time.advance(2_000)
   const dry = start({ dryRun: 'true' })
   await time.advance(2_000)
   await dry.end()
-  assert.equal(said('dry run: would withdraw the address').length, 1)
-  const [end] = said('shut down')
+  assert.equal(logged('dry run: would withdraw the address').length, 1)
+  const [end] = logged('shut down')
   assert.ok(Number(end?.fields.durationMs) < 500, JSON.stringify(end))
   assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints?.[0]?.addresses, ['192.0.2.2'])
   await other.end()
 })
 
 test('withdraw removes a running master from the list until it is restarted', async () => {
-  const { time, api, ports, start, said } = setUp()
+  const { time, api, ports, start, logged } = setUp()
   const one = start()
   const two = start({ advertiseAddress: '192.0.2.2' })
   await time.advance(2_000)
@@ -103,7 +103,7 @@ test('withdraw removes a running master from the list until it is restarted', as
   assert.deepEqual(await listed(), ['192.0.2.2'])
   await time.advance(60_000)
   assert.deepEqual(await listed(), ['192.0.2.2'])
-  assert.equal(said('this master was withdrawn and is not listed again until it is restarted').length, 1)
+  assert.equal(logged('this master was withdrawn and is not listed again until it is restarted').length, 1)
 
   const { type, reason } = await withdrawMaster({ ...two.options, dryRun: true }, ports, signal)
   assert.deepEqual([type, reason], ['nothing', 'a dry run writes nothing'])
@@ -422,7 +422,7 @@ test('with the reconciler none the Service is managed and no master is listed', 
 })
 
 test('during a rolling port change the Service port changes once, with the last master', async () => {
-  const { time, api, start, said } = setUp()
+  const { time, api, start, logged } = setUp()
   let one = start()
   const two = start({ advertiseAddress: '192.0.2.2' })
   await time.advance(2_000)
@@ -432,19 +432,19 @@ test('during a rolling port change the Service port changes once, with the last 
   one = start({ securePort: '7443' })
   await time.advance(60_000)
   assert.equal(await port(), 6443)
-  assert.equal(said('resetting the kubernetes service').length, 0)
+  assert.equal(logged('resetting the kubernetes service').length, 0)
   await two.end()
   const last = start({ advertiseAddress: '192.0.2.2', securePort: '7443' })
   await time.advance(60_000)
   assert.equal(await port(), 7443)
   assert.equal((await api.get(endpointSlices, kubernetes)).ports?.[0]?.port, 7443)
-  assert.equal(said('resetting the kubernetes service').length, 1)
+  assert.equal(logged('resetting the kubernetes service').length, 1)
   await one.end()
   await last.end()
 })
 
 test('without etcd the Service is created, the Endpoints are not, and the outage is logged once', async () => {
-  const { time, ports, api, start, said } = setUp()
+  const { time, ports, api, start, logged } = setUp()
   let away = true
   const etcd = faultyEtcd(new MemoryEtcd({ clock: ports.clock }).client(), {
     clock: ports.clock,
@@ -459,7 +459,7 @@ test('without etcd the Service is created, the Endpoints are not, and the outage
   await time.advance(60_000)
   assert.equal((await api.get(services, kubernetes)).spec?.clusterIP, '10.0.0.1')
   await assert.rejects(api.get(endpoints, kubernetes), { code: 'NotFound' })
-  assert.deepEqual([said('cannot reach etcd').length, said('lost the API server').length], [1, 0])
+  assert.deepEqual([logged('cannot reach etcd').length, logged('lost the API server').length], [1, 0])
   away = false
   await time.advance(15_000)
   const [subset] = (await api.get(endpoints, kubernetes)).subsets ?? []
@@ -467,12 +467,12 @@ test('without etcd the Service is created, the Endpoints are not, and the outage
     subset?.addresses?.map(({ ip }) => ip),
     ['192.0.2.1'],
   )
-  assert.equal(said('etcd is back').length, 1)
+  assert.equal(logged('etcd is back').length, 1)
   await end()
 })
 
 test('ports that a kube-apiserver may need are preserved and logged once, and corrected after that server has left', async () => {
-  const { time, ports, api, start, said } = setUp()
+  const { time, ports, api, start, logged } = setUp()
   const registry = new MemoryLeaseRegistry(ports.clock)
   const { end } = start({}, { leases: new MemoryLeases(registry, { ttlMs: 15_000 }) })
   await time.advance(1_000)
@@ -483,7 +483,7 @@ test('ports that a kube-apiserver may need are preserved and logged once, and co
   await api.update(endpoints, { ...found, subsets: [{ ...found.subsets?.[0], ports: other }] })
   const portsNow = async () => (await api.get(endpoints, kubernetes)).subsets?.[0]?.ports
   const notes = () =>
-    said(
+    logged(
       'the ports of the Endpoints differ from those of this master; not changing them, because another master may need them (a kube-apiserver does not publish its ports)',
     ).length
   await time.advance(60_000)

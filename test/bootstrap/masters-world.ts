@@ -29,7 +29,7 @@ export function setUp() {
     logger,
     metrics: prometheusMetrics(),
   }
-  const said = (message: string) => logger.lines.filter((line) => line.message === message)
+  const logged = (message: string) => logger.lines.filter((line) => line.message === message)
   const start = (settings: Partial<MasterSettings> = {}, more: Partial<MasterPorts> = {}) => {
     const options = defineMaster({ advertiseAddress: '192.0.2.1', ...settings }, 'host-1')
     const stop = new AbortController()
@@ -42,7 +42,7 @@ export function setUp() {
     }
     return { master, options, ended, end, stop }
   }
-  return { time, server, transport, api, ports, said, start, logger }
+  return { time, server, transport, api, ports, logged, start, logger }
 }
 
 /** Stores the Lease of a master at 192.0.2.2 that does not run, beside that of a running, ready master at 192.0.2.1. */

@@ -41,8 +41,8 @@ test('SIGINT ends a campaign and its processes; the results are printed even wit
   assert.deepEqual(workers.filter(isAlive), [])
   assert.equal(code, 1)
   assert.match(child.stdout(), /^interrupted: \d+ random schedules of ten minutes: no failure$/m)
-  const told = `cannot write ${file}: it is a directory; correct that, or give --report another directory`
-  assert.equal(child.stderr(), `apiserver-bootstrap: ${told}\n`)
+  const message = `cannot write ${file}: it is a directory; correct that, or give --report another directory`
+  assert.equal(child.stderr(), `apiserver-bootstrap: ${message}\n`)
 })
 
 const results = [1, 2, 3].map((seed): ScheduleResult => {

@@ -15,7 +15,7 @@ const violation = (invariant: string, detail = 'a'): DrillEvent => ({
   detail,
 })
 
-function told(
+function outputOf(
   t: TestContext,
   { isTTY = false, ...options }: { isTTY?: boolean; runs?: number; live?: boolean; showsEvents?: boolean },
 ) {
@@ -36,7 +36,7 @@ function told(
 }
 
 test('the simulator shows the first run of each variant in full, and of later runs only new violations', (t) => {
-  const { timeline, text } = told(t, { runs: 3 })
+  const { timeline, text } = outputOf(t, { runs: 3 })
   for (const variant of ['lease (etcd)', 'none']) {
     for (const index of [0, 1, 2]) {
       timeline.take(kill, { variant, index })
@@ -67,7 +67,7 @@ function lastShown(text: string): string | undefined {
 
 test('on a terminal the time of a live drill never decreases, even if a connection is reported late', (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
-  const { timeline, text } = told(t, { isTTY: true, live: true, showsEvents: false, runs: 1 })
+  const { timeline, text } = outputOf(t, { isTTY: true, live: true, showsEvents: false, runs: 1 })
   const run = { variant: 'none', index: 0 }
   timeline.take(kill, run)
   t.mock.timers.tick(200)
@@ -79,7 +79,7 @@ test('on a terminal the time of a live drill never decreases, even if a connecti
 
 test('on a terminal a simulated drill shows the current run, but no time', (t) => {
   t.mock.timers.enable({ apis: ['setInterval'] })
-  const { timeline, text } = told(t, { isTTY: true, showsEvents: false })
+  const { timeline, text } = outputOf(t, { isTTY: true, showsEvents: false })
   for (const event of [kill, { ...kill, atMs: -1 }]) {
     timeline.take(event, { variant: 'none', index: 1 })
     t.mock.timers.tick(200)
@@ -88,14 +88,14 @@ test('on a terminal a simulated drill shows the current run, but no time', (t) =
 })
 
 test('a live drill shows every run', (t) => {
-  const { timeline, text } = told(t, { live: true })
+  const { timeline, text } = outputOf(t, { live: true })
   for (const index of [0, 1]) timeline.take(kill, { variant: 'none', index })
   timeline.end()
   assert.equal(text().match(/kill a/g)?.length, 2)
 })
 
 test('without showsEvents nothing is shown', (t) => {
-  const { timeline, text } = told(t, { showsEvents: false })
+  const { timeline, text } = outputOf(t, { showsEvents: false })
   timeline.take(kill, { variant: 'none', index: 0 })
   timeline.end()
   assert.equal(text(), '')

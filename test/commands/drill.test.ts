@@ -71,9 +71,12 @@ suite('drill', { concurrency: 2 }, () => {
     const directory = await tempDir(t)
     const file = join(directory, 'report.json')
     await mkdir(file)
-    const [code, said] = await withFullOutput(t, 'graceful --output=json --report="$REPORT"', directory)
+    const [code, stderr] = await withFullOutput(t, 'graceful --output=json --report="$REPORT"', directory)
     assert.equal(code, 1)
-    assert.match(said, /^apiserver-bootstrap: the output cannot be written: ENOSPC; cannot write .*report\.json: .*\n$/)
+    assert.match(
+      stderr,
+      /^apiserver-bootstrap: the output cannot be written: ENOSPC; cannot write .*report\.json: .*\n$/,
+    )
   })
 
   test('unwritable report files are named at the end; the report and the other files are still written', async (t) => {
@@ -82,10 +85,10 @@ suite('drill', { concurrency: 2 }, () => {
     await mkdir(first)
     await mkdir(last)
     const { code, stdout, stderr } = await runProgram(t, ['drill', 'graceful', '--report', directory])
-    const told = `cannot write ${first}: it is a directory; cannot write ${last}: it is a directory`
+    const message = `cannot write ${first}: it is a directory; cannot write ${last}: it is a directory`
     assert.deepEqual(
       [code, stderr],
-      [1, [`apiserver-bootstrap: ${told}; correct that, or give --report another directory`]],
+      [1, [`apiserver-bootstrap: ${message}; correct that, or give --report another directory`]],
     )
     assert.match(stdout, /^held: apiserver-bootstrap drill graceful --seed 1$/m)
     assert.match(await readFile(join(directory, 'report.html'), 'utf8'), /<\/html>\s*$/)
@@ -173,10 +176,10 @@ async function withFullOutput(
   t: TestContext,
   args: string,
   report = '',
-): Promise<readonly [code: number, said: string]> {
+): Promise<readonly [code: number, stderr: string]> {
   const file = join(await tempDir(t), 'stated')
-  const command = `node "$PROGRAM" drill ${args} > /dev/full 2> "$SAID"`
-  const env = { ...process.env, PATH: path, PROGRAM: program, SAID: file, REPORT: report }
+  const command = `node "$PROGRAM" drill ${args} > /dev/full 2> "$STDERR"`
+  const env = { ...process.env, PATH: path, PROGRAM: program, STDERR: file, REPORT: report }
   const { code } = await promisify(execFile)('sh', ['-c', command], { env }).then(
     () => ({ code: 0 }),
     (error: { readonly code: number }) => error,

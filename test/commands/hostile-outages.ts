@@ -97,17 +97,17 @@ export async function endureHostility(t: TestContext, options: HostilityOptions)
     await api.update(endpoints, { ...(await api.get(endpoints, ref)), subsets: [] })
     hostile.turn(false)
     const rightMs = Math.round(await becomeRight())
-    const said = (): string => program.stderr().slice(from)
+    const output = (): string => program.stderr().slice(from)
     // A request that gets no answer ends after 10 s, and a pause of 10 s may follow.
-    for (const endMs = performance.now() + 60_000; !/"message":"[^"]+ is back"/.test(said()); ) {
-      assert.ok(performance.now() < endMs, `the outage does not end:\n${said()}`)
+    for (const endMs = performance.now() + 60_000; !/"message":"[^"]+ is back"/.test(output()); ) {
+      assert.ok(performance.now() < endMs, `the outage does not end:\n${output()}`)
       await sleep(50)
     }
     await sleep(QUIET_MS)
-    assert.doesNotMatch(said(), /"level":"error"/)
+    assert.doesNotMatch(output(), /"level":"error"/)
     const outage = {
       rightMs,
-      lines: said()
+      lines: output()
         .split('\n')
         .filter((line) => line !== '' && !line.includes('"audit":true')),
       peakMib: Math.round(peakResidentMib(program.pid)),

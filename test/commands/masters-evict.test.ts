@@ -39,16 +39,16 @@ async function setUp(
   const etcd = new MemoryEtcd({ clock, flavour }).client()
   const real = new EtcdLeaseInspector({ etcd, prefix })
   const inspector = options.inspector?.(real) ?? real
-  const said: string[] = []
+  const reported: string[] = []
   const logger = memoryLogger()
-  const told: EventToRecord[] = []
+  const recorded: EventToRecord[] = []
   const availability = new Availability({ clock, logger: silentLogger })
   return {
     time,
-    said,
+    reported,
     /** The fields of the log, which show who did what. */
     audited: () => logger.lines.map(({ fields }) => fields),
-    told,
+    recorded,
     leases: () => new EtcdLeases({ etcd, prefix, clock, logger: silentLogger, availability, ttlMs: 15_000 }),
     /** As by `etcdctl put`, without a lease. */
     put: (address: string) => etcd.create(`${prefix}/masterleases/${address}`, encodeMasterLease(address), { signal }),
@@ -57,7 +57,11 @@ async function setUp(
     async evict(address: string, flags: { readonly force?: boolean; readonly yes?: boolean } = {}) {
       const { force = false, yes = true } = flags
       // Each eviction is a new run of the program.
-      const audit = { logger, user: { host: 'host-9', etcdUser: 'admin' }, events: { record: told.push.bind(told) } }
+      const audit = {
+        logger,
+        user: { host: 'host-9', etcdUser: 'admin' },
+        events: { record: recorded.push.bind(recorded) },
+      }
       const source = new MastersSource({
         clock,
         leaseStore: 'etcd',
@@ -66,7 +70,7 @@ async function setUp(
         api,
         audit,
       })
-      const done = evictAddress(source, { address, force, yes, report: (line) => said.push(line) }, signal)
+      const done = evictAddress(source, { address, force, yes, report: (line) => reported.push(line) }, signal)
       let ended = false
       const noted = done.finally(() => {
         ended = true
@@ -91,7 +95,7 @@ async function setUp(
 }
 
 test('a lease that never expires is removed with --yes; without --yes it is only reported', async () => {
-  const { put, leases, keys, evict, audited, told } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'] })
+  const { put, leases, keys, evict, audited, recorded } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'] })
   await leases().update(holder('192.0.2.1'), signal)
   await put('192.0.2.9')
   const dry = await evict('192.0.2.9', { yes: false })
@@ -115,7 +119,7 @@ test('a lease that never expires is removed with --yes; without --yes it is only
   assert.deepEqual(ref, { resource: 'masterleases', namespace: undefined, name: '192.0.2.9', uid: undefined })
   assert.ok(dry.line.includes(` ${resourceVersion} `), dry.line)
   assert.deepEqual(
-    told.map(({ reason, regarding, note }) => [reason, regarding.kind, note]),
+    recorded.map(({ reason, regarding, note }) => [reason, regarding.kind, note]),
     [['MasterEvicted', 'Endpoints', 'the lease of 192.0.2.9 was removed by masters evict: stale (by admin on host-9)']],
   )
 })
@@ -149,7 +153,7 @@ test('a removal without an answer is logged with outcome unknown, records no Eve
       throw new EtcdError('Unreachable', 'connection reset')
     },
   })
-  const { put, keys, evict, audited, told } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'], inspector })
+  const { put, keys, evict, audited, recorded } = await setUp('etcd', { listed: ['192.0.2.1', '192.0.2.9'], inspector })
   for (const address of ['192.0.2.8', '192.0.2.9']) await put(address)
   await assert.rejects(evict('192.0.2.8'), /no answer within 15s/)
   await assert.rejects(evict('192.0.2.9'), /connection reset/)
@@ -158,7 +162,7 @@ test('a removal without an answer is logged with outcome unknown, records no Eve
     audited().map(({ verb, outcome, where }) => [verb, outcome, where]),
     [8, 9].map((number) => ['evict', 'unknown', `/registry/masterleases/192.0.2.${number}`]),
   )
-  assert.deepEqual(told, [])
+  assert.deepEqual(recorded, [])
 })
 
 test('the last address is refused, even with --force', async () => {
@@ -215,7 +219,7 @@ test('if the store has no lease times, leases are watched for one TTL, and this 
     (await world.evict('192.0.2.1')).line,
     /^refused: 192\.0\.2\.1 is alive \(held by host, for 15s at a time\)/,
   )
-  assert.deepEqual(world.said, ['watching for 15s whether leases are renewed'])
+  assert.deepEqual(world.reported, ['watching for 15s whether leases are renewed'])
   stop()
   const ended = await world.evict('192.0.2.1')
   assert.deepEqual(ended, { code: 0, line: 'the lease of 192.0.2.1 has expired' })

@@ -8,7 +8,7 @@ import { tempDir } from '../support/temp-dir.ts'
 
 test('close waits until its parts are closed', async () => {
   const closing = Promise.withResolvers<void>()
-  const told: string[] = []
+  const order: string[] = []
   const source = new MastersSource({
     clock: new VirtualClock().view(),
     leaseStore: 'etcd',
@@ -16,13 +16,13 @@ test('close waits until its parts are closed', async () => {
     inspector: { inspect: async () => [], evict: async () => false },
     api: 'no API server',
     close() {
-      told.push('closing')
+      order.push('closing')
       return closing.promise
     },
   })
-  const closed = source.close().then(() => told.push('closed'))
+  const closed = source.close().then(() => order.push('closed'))
   await new Promise(setImmediate)
-  assert.deepEqual(told, ['closing'])
+  assert.deepEqual(order, ['closing'])
   closing.resolve()
   await closed
 })

@@ -28,11 +28,11 @@ async function runInto(
   t.after(() => void child.kill('SIGKILL'))
   if (lost !== 'pipe') closeSync(lost)
   else child[stream]?.destroy()
-  const [said, [code]] = await Promise.all([
+  const [errors, [code]] = await Promise.all([
     stream === 'stdout' && child.stderr !== null ? text(child.stderr) : '',
     once(child, 'close') as Promise<[number | null]>,
   ])
-  return { code, stderr: said.split('\n').slice(0, -1) }
+  return { code, stderr: errors.split('\n').slice(0, -1) }
 }
 
 /** A cluster without a master. */

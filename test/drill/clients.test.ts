@@ -131,7 +131,7 @@ test('zero clients make no connections', () => {
   assert.deepEqual(meet(begin(1), { plan: { count: 0 } }), { served: 0, failed: [] })
 })
 
-const conditions = { well: {}, dead, frozen }
+const conditions = { healthy: {}, dead, frozen }
 const change = fc.oneof(
   fc
     .tuple(

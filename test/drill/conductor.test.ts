@@ -29,7 +29,7 @@ test('time 0 is the moment when the last master is listed, and earlier events ha
   assert.equal(listed?.atMs, 0)
   assert.ok(drilled.events.some(({ atMs }) => atMs < 0))
   assert.ok(drilled.events.every(({ atMs }) => atMs === Math.round(atMs * 1000) / 1000 && !Object.is(atMs, -0)))
-  assert.deepEqual(drilled.told, drilled.events)
+  assert.deepEqual(drilled.reported, drilled.events)
   assert.deepEqual(drilled.violations, [])
 })
 
@@ -420,17 +420,17 @@ test('with apiserverCount below the number of masters, the fleet has come up onc
 
 test('the conductor checks real processes twice a second while nothing happens', async () => {
   const time = new VirtualClock()
-  const looks: number[] = []
+  const checksMs: number[] = []
   const target = { kind: 'live', clock: time.view(), members: [], async perform() {} } as unknown as DrillTarget
   const recorder = {
     sliceNow: addresses(1, 2),
-    begin: () => looks.splice(0),
-    check: () => looks.push(time.nowMs),
+    begin: () => checksMs.splice(0),
+    check: () => checksMs.push(time.nowMs),
   } as unknown as DrillRecorder
   const { signal } = new AbortController()
   const scenario = scenarioOf(fleetPlan(2), [], 10_000)
   const conducted = new Conductor({ target, recorder, scenario, signal }).run()
   await time.advance(11_000)
   await conducted
-  assert.equal(looks.length, 20)
+  assert.equal(checksMs.length, 20)
 })

@@ -15,8 +15,8 @@ function setUp(number = 0) {
     const seen: string[] = []
     const store: ServerStore = new ServerStore(datastore, () => seen.push(store.state))
     /** The states that the store reported since the last call. */
-    const told = () => seen.splice(0)
-    return { store, told }
+    const changes = () => seen.splice(0)
+    return { store, changes }
   }
   return { time, datastore, join }
 }
@@ -26,13 +26,13 @@ test('every server loses the datastore at once, and regains it some time after i
   const [one, two] = [join(), join()]
   await time.advance(5_000)
   datastore.state = 'away'
-  assert.deepEqual([one.told(), two.told()], [['hangs'], ['hangs']])
+  assert.deepEqual([one.changes(), two.changes()], [['hangs'], ['hangs']])
   await time.advance(10_000)
   datastore.state = 'up'
   await time.advance(399)
-  assert.deepEqual([one.told(), two.told(), one.store.state], [[], [], 'hangs'])
+  assert.deepEqual([one.changes(), two.changes(), one.store.state], [[], [], 'hangs'])
   await time.advance(1)
-  assert.deepEqual([one.told(), two.told(), one.store.state], [['ok'], ['ok'], 'ok'])
+  assert.deepEqual([one.changes(), two.changes(), one.store.state], [['ok'], ['ok'], 'ok'])
 })
 
 test('the recovery takes from 4 to 70 % of the outage, but two minutes at most', async () => {
@@ -59,7 +59,7 @@ test('the recovery takes from 4 to 70 % of the outage, but two minutes at most',
 
 test('setting the same state of the datastore again does not change the length of an outage', async () => {
   const { time, datastore, join } = setUp()
-  const { store, told } = join()
+  const { store, changes } = join()
   datastore.state = 'up'
   datastore.state = 'away'
   await time.advance(5_000)
@@ -70,30 +70,30 @@ test('setting the same state of the datastore again does not change the length o
   datastore.state = 'up'
   await time.advance(200)
   assert.equal(store.state, 'ok')
-  assert.deepEqual(told(), ['hangs', 'ok'])
+  assert.deepEqual(changes(), ['hangs', 'ok'])
   assert.equal(datastore.state, 'up')
 })
 
 test('a server that has not recovered when the datastore fails again waits for the second recovery', async () => {
   const { time, datastore, join } = setUp()
-  const { store, told } = join()
+  const { store, changes } = join()
   datastore.state = 'away'
   await time.advance(10_000)
   datastore.state = 'up'
   await time.advance(300)
   datastore.state = 'away'
   await time.advance(20_000)
-  assert.deepEqual([store.state, told()], ['hangs', ['hangs', 'hangs']])
+  assert.deepEqual([store.state, changes()], ['hangs', ['hangs', 'hangs']])
   datastore.state = 'up'
   await time.advance(799)
   assert.equal(store.state, 'hangs')
   await time.advance(1)
-  assert.deepEqual([store.state, told()], ['ok', ['ok']])
+  assert.deepEqual([store.state, changes()], ['ok', ['ok']])
 })
 
 test('a server that restarts connects at once if the datastore is up, and not while it is away', async () => {
   const { time, datastore, join } = setUp(1)
-  const { store, told } = join()
+  const { store, changes } = join()
   datastore.state = 'away'
   store.restart()
   assert.equal(store.state, 'hangs')
@@ -102,9 +102,9 @@ test('a server that restarts connects at once if the datastore is up, and not wh
   assert.equal(store.state, 'hangs')
   store.restart()
   assert.equal(store.state, 'ok')
-  told()
+  changes()
   await time.advance(10_000)
-  assert.deepEqual(told(), [], 'the recovery that it does not need any more is cancelled')
+  assert.deepEqual(changes(), [], 'the recovery that it does not need any more is cancelled')
 })
 
 test('a server that joins during an outage does not reach the datastore either', async () => {
@@ -120,7 +120,7 @@ test('a server that joins during an outage does not reach the datastore either',
 
 test('a server is connected only after every cause has ended, and `hangs` takes precedence over `fails`', () => {
   const { datastore, join } = setUp()
-  const { store, told } = join()
+  const { store, changes } = join()
   const other = join()
   store.own = 'fails'
   store.cut = true
@@ -128,8 +128,8 @@ test('a server is connected only after every cause has ended, and `hangs` takes 
   store.cut = false
   store.own = 'fails'
   datastore.state = 'away'
-  assert.deepEqual(told(), ['fails', 'hangs', 'hangs', 'hangs', 'fails', 'hangs'])
-  assert.deepEqual(other.told(), ['hangs'], 'its own etcd and its own path are of no other server')
+  assert.deepEqual(changes(), ['fails', 'hangs', 'hangs', 'hangs', 'fails', 'hangs'])
+  assert.deepEqual(other.changes(), ['hangs'], 'its own etcd and its own path are of no other server')
   store.cut = true
   store.own = 'ok'
   datastore.state = 'up'

@@ -19,7 +19,7 @@ export interface Drilled {
   /** What the conductor did to the fleet, and when. */
   readonly primitives: readonly { readonly atMs: number; readonly primitive: Primitive }[]
   /** The events as the recorder emitted them. */
-  readonly told: readonly DrillEvent[]
+  readonly reported: readonly DrillEvent[]
 }
 
 export interface DrillSettings {
@@ -44,8 +44,8 @@ export async function drill(fleet: FleetPlan, steps: readonly Step[], settings: 
     primitives.push({ atMs: target.clock.monotonicMs(), primitive })
     await (perform?.(primitive, target) ?? target.perform(primitive))
   }
-  const told: DrillEvent[] = []
-  const recorder = new DrillRecorder(target, new FleetChecker(), (event) => told.push(event))
+  const reported: DrillEvent[] = []
+  const recorder = new DrillRecorder(target, new FleetChecker(), (event) => reported.push(event))
   const scenario = scenarioOf(fleet, steps, durationMs)
   try {
     await target.open(recorder)
@@ -54,8 +54,8 @@ export async function drill(fleet: FleetPlan, steps: readonly Step[], settings: 
     await target.close()
   }
   const { events, violations } = recorder
-  const beginMs = (recorder.events.length > 0 ? startOf(told, primitives) : 0) ?? 0
-  return { events, violations, told, primitives: primitives.map((one) => ({ ...one, atMs: one.atMs - beginMs })) }
+  const beginMs = (recorder.events.length > 0 ? startOf(reported, primitives) : 0) ?? 0
+  return { events, violations, reported, primitives: primitives.map((one) => ({ ...one, atMs: one.atMs - beginMs })) }
 }
 
 /** The target with another `perform`. */
@@ -79,8 +79,8 @@ function proxied(target: SimulatedTarget, perform: DrillTarget['perform']): Dril
  * The simulator's time at time 0 of the drill. The recorder emits its first event when the first primitive is
  * performed.
  */
-function startOf(told: readonly DrillEvent[], primitives: readonly { atMs: number }[]): number | undefined {
-  const first = told[0]
+function startOf(reported: readonly DrillEvent[], primitives: readonly { atMs: number }[]): number | undefined {
+  const first = reported[0]
   return first === undefined ? undefined : (primitives[0]?.atMs ?? 0) - first.atMs
 }
 

@@ -10,10 +10,10 @@ import { Embedded } from '../apiserver/embedded.ts'
 test('followEtcdLeases reports the leased addresses when they change, until its signal is aborted', async () => {
   const time = new VirtualClock()
   const etcd = new MemoryEtcd({ clock: time.view() }).client()
-  const told: (readonly string[])[] = []
+  const reported: (readonly string[])[] = []
   const end = new AbortController()
   let isOver = false
-  const followed = followEtcdLeases(etcd, '/registry', (addresses) => told.push(addresses), end.signal).then(() => {
+  const followed = followEtcdLeases(etcd, '/registry', (addresses) => reported.push(addresses), end.signal).then(() => {
     isOver = true
   })
   const { signal } = new AbortController()
@@ -21,7 +21,7 @@ test('followEtcdLeases reports the leased addresses when they change, until its 
     await etcd.create(`/registry/masterleases/${address}`, new Uint8Array(), { signal })
     await time.advance(0)
   }
-  assert.deepEqual([told.at(-1), isOver], [['192.0.2.1', '192.0.2.2'], false])
+  assert.deepEqual([reported.at(-1), isOver], [['192.0.2.1', '192.0.2.2'], false])
   end.abort()
   await followed
 })
@@ -37,9 +37,9 @@ test('a watch event that arrives during the list applies only if its revision is
       return ended.promise
     },
   } as unknown as EtcdKv
-  const told: (readonly string[])[] = []
+  const reported: (readonly string[])[] = []
   const { signal } = new AbortController()
-  const followed = followEtcdLeases(etcd, '/registry', (addresses) => told.push(addresses), signal)
+  const followed = followEtcdLeases(etcd, '/registry', (addresses) => reported.push(addresses), signal)
   const { onChange } = await watched.promise
   const [first, second] = ['192.0.2.1', '192.0.2.2'].map((address) => `/registry/masterleases/${address}`)
   assert.ok(first && second)
@@ -52,7 +52,7 @@ test('a watch event that arrives during the list applies only if its revision is
   ended.resolve()
   await followed
   await new Promise(setImmediate)
-  assert.deepEqual(told.at(-1), ['192.0.2.2'])
+  assert.deepEqual(reported.at(-1), ['192.0.2.2'])
 })
 
 test('writeStaticList creates an EndpointSlice of the address family of its addresses', async () => {

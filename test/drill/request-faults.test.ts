@@ -15,7 +15,7 @@ function sent(method: string, path: string, isWatch = false): SentRequest {
 }
 
 test('requestInfo returns verb, resource and group of a request as in RBAC, or that it is a probe', () => {
-  const told = (request: SentRequest): string => {
+  const infoOf = (request: SentRequest): string => {
     const { isProbe, verb, resource, group } = requestInfo(request)
     return isProbe ? 'probe' : `${verb} ${resource}.${group}`
   }
@@ -33,7 +33,7 @@ test('requestInfo returns verb, resource and group of a request as in RBAC, or t
     [sent('GET', '/apis/discovery.k8s.io'), 'undefined undefined.undefined'],
   ]
   assert.deepEqual(
-    table.map(([request]) => told(request)),
+    table.map(([request]) => infoOf(request)),
     table.map(([, words]) => words),
   )
 })

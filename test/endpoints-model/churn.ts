@@ -79,10 +79,10 @@ export class Churn {
     for (const [weight, action] of actions) {
       choice -= weight
       if (choice >= 0) continue
-      const told = await action()
-      if (told === undefined) return false
+      const done = await action()
+      if (done === undefined) return false
       this.done++
-      this.#options.note(told)
+      this.#options.note(done)
       return true
     }
     return false
@@ -166,7 +166,7 @@ export class Churn {
     const collected = random.next() < 0.7 ? await this.collectGarbage() : undefined
     const isReplaced = random.next() < 0.5 && (await this.#addService(name)) !== undefined
     if (!isGone && !isReplaced) return undefined
-    return [`${isReplaced ? 'replace' : 'delete'} ${name}`, collected].filter((told) => told !== undefined).join(', ')
+    return [`${isReplaced ? 'replace' : 'delete'} ${name}`, collected].filter((text) => text !== undefined).join(', ')
   }
 
   async #spoil(): Promise<string | undefined> {

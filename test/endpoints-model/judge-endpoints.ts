@@ -32,8 +32,8 @@ export function endpointsFaults(service: Service, expected: ExpectedEndpoints, s
   const found = new Set(lines)
   // Upstream first leaves out the addresses that are not ready.
   const left = expected.endpoints.filter((line) => isReady(line) && !found.has(line))
-  const kept = lines.filter((line) => !isReady(line))
-  if (left.length > 0 && kept.length > 0) faults.push(`Endpoints leave out ${left[0]} and keep ${kept[0]}`)
+  const notReady = lines.filter((line) => !isReady(line))
+  if (left.length > 0 && notReady.length > 0) faults.push(`Endpoints leave out ${left[0]} and keep ${notReady[0]}`)
   return [...faults, ...lines.filter((line) => !known.has(line)).map((line) => `Endpoints should not have ${line}`)]
 }
 

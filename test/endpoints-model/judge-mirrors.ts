@@ -68,12 +68,12 @@ function ownFaults(slice: EndpointSlice, endpoints: Endpoints): readonly string[
     'kubernetes.io/service-name': endpoints.metadata?.name ?? '',
     'endpointslice.kubernetes.io/managed-by': managedByMirroring,
   }
-  const kept = Object.entries(endpoints.metadata?.annotations ?? {}).filter(([key]) => !notMirrored.includes(key))
+  const mirrored = Object.entries(endpoints.metadata?.annotations ?? {}).filter(([key]) => !notMirrored.includes(key))
   const [owner, ...others] = ownerReferences
   const isOwned = owner?.kind === 'Endpoints' && owner.uid === endpoints.metadata?.uid && others.length === 0
   return [
     ...labelFaults(name, labels, wanted),
-    ...labelFaults(`${name} (annotations)`, annotations, Object.fromEntries(kept)),
+    ...labelFaults(`${name} (annotations)`, annotations, Object.fromEntries(mirrored)),
     ...(isOwned ? [] : [`${name} is owned by ${JSON.stringify(ownerReferences)}`]),
   ]
 }

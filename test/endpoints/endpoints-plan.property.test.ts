@@ -199,8 +199,8 @@ test('subsets with too many addresses are truncated to 1,000, ready addresses fi
       assert.equal(cut === undefined, all <= 1_000)
       if (cut === undefined) return
       assert.equal(countAddresses(cut), 1_000)
-      const keptReady = cut.reduce((sum, { addresses }) => sum + (addresses?.length ?? 0), 0)
-      assert.equal(keptReady, Math.min(ready, 1_000))
+      const cutReady = cut.reduce((sum, { addresses }) => sum + (addresses?.length ?? 0), 0)
+      assert.equal(cutReady, Math.min(ready, 1_000))
       assert.equal(cut.length, subsets.length)
     }),
     { numRuns: 300 },

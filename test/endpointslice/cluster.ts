@@ -22,7 +22,7 @@ export class Cluster extends WorkloadCluster<Options> {
   }
 
   /** Reports to the controller that the server is available again. */
-  hasten(): void {
+  expedite(): void {
     this.controller?.expedite()
   }
 

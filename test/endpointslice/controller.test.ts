@@ -330,7 +330,7 @@ test('an unreachable server causes no events, and expedite() retries the waiting
   end()
   assert.deepEqual(cluster.events, [])
   cluster.written()
-  cluster.hasten()
+  cluster.expedite()
   await cluster.pass(10)
   assert.deepEqual(cluster.written(), ['PUT 200'])
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
@@ -425,8 +425,8 @@ test('hints follow the topology-mode annotation, with an event when they are ena
   await cluster.updateService('foo', (service) => ({ ...service, metadata: { ...service.metadata, annotations: {} } }))
   await cluster.pass(3_000)
   assert.deepEqual(await hints(), [undefined, undefined, undefined, undefined])
-  const told = cluster.events.map(({ reason, note, type }) => `${type} ${reason} ${note}`)
-  assert.deepEqual(told.slice(-2), [
+  const recorded = cluster.events.map(({ reason, note, type }) => `${type} ${reason} ${note}`)
+  assert.deepEqual(recorded.slice(-2), [
     'Normal TopologyAwareHintsEnabled Topology Aware Hints has been enabled, addressType: IPv4',
     'Warning TopologyAwareHintsDisabled Topology Aware Hints has been disabled, addressType: IPv4',
   ])

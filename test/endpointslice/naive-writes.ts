@@ -33,20 +33,20 @@ export function naiveWrites(options: {
     const changed: Held[] = []
     const same: Held[] = []
     for (const slice of owned.filter((slice) => groupOf(slice) === group)) {
-      const kept: string[] = []
+      const present: string[] = []
       let differs = false
       for (const endpoint of slice.endpoints ?? []) {
         const wanted = missing.get(identityOf(endpoint))
         if (wanted === undefined) differs = true
         else {
           missing.delete(identityOf(endpoint))
-          kept.push(identityOf(endpoint))
+          present.push(identityOf(endpoint))
           if (wanted !== contentOf(endpoint)) differs = true
         }
       }
-      if (differs && kept.length === 0) deleted.push(slice)
-      else if (differs || !isLabelled(slice)) changed.push({ endpoints: kept, slice })
-      else same.push({ endpoints: kept, slice })
+      if (differs && present.length === 0) deleted.push(slice)
+      else if (differs || !isLabelled(slice)) changed.push({ endpoints: present, slice })
+      else same.push({ endpoints: present, slice })
     }
     let left = missing.size
     for (const held of changed.sort((a, b) => b.endpoints.length - a.endpoints.length)) {

@@ -17,16 +17,16 @@ function subject() {
     manages: ({ metadata }) => metadata?.labels?.['endpointslice.kubernetes.io/managed-by'] === 'me',
     queue: (key) => queued.push(key),
   })
-  return { tracker, changes, told: () => queued.splice(0) }
+  return { tracker, changes, queuedSince: () => queued.splice(0) }
 }
 
 test('an echo that arrives before the response to its write is recognised once the response arrives', () => {
-  const { tracker, changes, told } = subject()
+  const { tracker, changes, queuedSince } = subject()
   changes.begin('n/web')
   changes.take({ type: 'added', object: slice(1) })
   tracker.update(slice(1))
   changes.end('n/web')
-  assert.deepEqual(told(), [])
+  assert.deepEqual(queuedSince(), [])
   changes.begin('n/web')
   changes.take({ type: 'updated', old: slice(1), object: slice(2) })
   tracker.update(slice(2))
@@ -35,21 +35,21 @@ test('an echo that arrives before the response to its write is recognised once t
   changes.take({ type: 'deleted', old: slice(2) })
   tracker.expectDeletion(slice(2))
   changes.end('n/web')
-  assert.deepEqual(told(), [])
+  assert.deepEqual(queuedSince(), [])
   assert.equal(tracker.isStale('n/web', []), false)
 })
 
 test('a change by somebody else during a sync queues the Service when the sync ends', () => {
-  const { changes, told } = subject()
+  const { changes, queuedSince } = subject()
   changes.begin('n/web')
   changes.take({ type: 'added', object: slice(1) })
-  assert.deepEqual(told(), [])
+  assert.deepEqual(queuedSince(), [])
   changes.end('n/web')
-  assert.deepEqual(told(), ['n/web'])
+  assert.deepEqual(queuedSince(), ['n/web'])
 })
 
 test('a slice that moves to another Service is judged after both syncs end, and queues both Services', () => {
-  const { tracker, changes, told } = subject()
+  const { tracker, changes, queuedSince } = subject()
   tracker.update(slice(1))
   changes.begin('n/web')
   changes.begin('n/other')
@@ -58,37 +58,37 @@ test('a slice that moves to another Service is judged after both syncs end, and 
     ['n/web', 'n/other'],
   )
   changes.end('n/web')
-  assert.deepEqual(told(), [])
+  assert.deepEqual(queuedSince(), [])
   changes.end('n/other')
-  assert.deepEqual(told(), ['n/other', 'n/web'])
+  assert.deepEqual(queuedSince(), ['n/other', 'n/web'])
   assert.equal(tracker.isStale('n/web', []), false, 'nobody waits for it to come back')
 })
 
 test('an unexpected deletion queues the Service, whether or not the slice was known', () => {
-  const { tracker, changes, told } = subject()
+  const { tracker, changes, queuedSince } = subject()
   changes.take({ type: 'deleted', old: slice(1) })
-  assert.deepEqual(told(), ['n/web'])
+  assert.deepEqual(queuedSince(), ['n/web'])
   tracker.update(slice(1))
   changes.take({ type: 'deleted', old: slice(1) })
-  assert.deepEqual(told(), ['n/web'])
+  assert.deepEqual(queuedSince(), ['n/web'])
   assert.equal(tracker.has(slice(1)), false)
 })
 
 test('slices of other controllers queue nothing, except when they become managed or cease to be', () => {
-  const { changes, told } = subject()
+  const { changes, queuedSince } = subject()
   const foreign = slice(1, 'web', 'somebody')
   changes.take({ type: 'added', object: foreign })
   changes.take({ type: 'updated', old: foreign, object: slice(2, 'web', 'somebody') })
   changes.take({ type: 'deleted', old: foreign })
-  assert.deepEqual(told(), [])
+  assert.deepEqual(queuedSince(), [])
   changes.take({ type: 'updated', old: foreign, object: slice(2) })
-  assert.deepEqual(told(), ['n/web'])
+  assert.deepEqual(queuedSince(), ['n/web'])
   changes.take({ type: 'updated', old: slice(2), object: foreign })
-  assert.deepEqual(told(), ['n/web'])
+  assert.deepEqual(queuedSince(), ['n/web'])
 })
 
 test('a change that leaves the generation unchanged, such as of annotations, queues nothing, as upstream', () => {
-  const { tracker, changes, told } = subject()
+  const { tracker, changes, queuedSince } = subject()
   tracker.update(slice(1))
   const { metadata, ...rest } = slice(1)
   changes.take({
@@ -96,7 +96,7 @@ test('a change that leaves the generation unchanged, such as of annotations, que
     old: slice(1),
     object: { ...rest, metadata: { ...metadata, annotations: { a: 'b' } } },
   })
-  assert.deepEqual(told(), [])
+  assert.deepEqual(queuedSince(), [])
 })
 
 test('a slice missing after a broken watch makes the cache stale until the cache shows later changes', () => {

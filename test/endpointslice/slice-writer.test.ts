@@ -129,12 +129,12 @@ test('after a failed deletion the tracker does not expect it', async () => {
     throw new KubeError('ServerError', 'it fails')
   }
   const tracker = new SliceTracker()
-  const kept = { ...sliceOf('kept'), metadata: { ...sliceOf('kept').metadata, uid: 'kept', generation: 1 } }
-  tracker.update(kept)
+  const undeletable = { ...sliceOf('kept'), metadata: { ...sliceOf('kept').metadata, uid: 'kept', generation: 1 } }
+  tracker.update(undeletable)
   const writer = new SliceWriter({ api, tracker, written: () => {}, onSliceGone: () => {} })
   const { signal } = new AbortController()
-  await assert.rejects(writer.execute(service, [{ type: 'delete', slice: kept }], [], signal), SliceWriteError)
-  assert.equal(tracker.isStale('default/web', [kept]), false)
+  await assert.rejects(writer.execute(service, [{ type: 'delete', slice: undeletable }], [], signal), SliceWriteError)
+  assert.equal(tracker.isStale('default/web', [undeletable]), false)
 })
 
 test('a slice that replaced the one read, under the same name, is not deleted', async () => {

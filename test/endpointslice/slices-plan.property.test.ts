@@ -251,7 +251,7 @@ const step: fc.Arbitrary<Step> = fc.oneof(
 )
 
 /** All of a plan except the slices themselves, in a fixed order. */
-function saidBy({ addressTypes, unsupported }: SlicesPlan): unknown {
+function summaryOf({ addressTypes, unsupported }: SlicesPlan): unknown {
   return [
     unsupported.length,
     ...addressTypes.map(({ actions, packings, leftOut, added, removed, changed }) => ({
@@ -297,7 +297,7 @@ test('a plan with a memory of earlier plans gives the same result as one without
           const known = nodesVersion % 2 === 0 ? nodes : movedNodes
           const asked = input([...pods.values()], world.slices, max, known)
           const plan = planSlices({ ...asked, memory: { memory, nodesVersion } })
-          assert.deepEqual(saidBy(plan), saidBy(planSlices(asked)))
+          assert.deepEqual(summaryOf(plan), summaryOf(planSlices(asked)))
           world.apply(plan)
           assertRight([...pods.values()], world.slices, known)
         }

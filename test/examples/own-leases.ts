@@ -12,7 +12,7 @@ import {
  */
 export class StaticLeases implements MasterLeases {
   readonly #leases = new Map<string, MasterLease>()
-  readonly #looks = new Set<() => void>()
+  readonly #watchers = new Set<() => void>()
 
   async list(): Promise<readonly MasterLease[]> {
     return [...this.#leases.values()]
@@ -22,33 +22,33 @@ export class StaticLeases implements MasterLeases {
     const [address = ''] = holder.addresses
     const known = this.#leases.has(address)
     this.#leases.set(address, { address, holder })
-    if (!known) this.#tell()
+    if (!known) this.#notify()
   }
 
   async mark(holder: Holder): Promise<void> {
     const [address = ''] = holder.addresses
     if (!this.#leases.has(address)) return
     this.#leases.set(address, { address, holder })
-    this.#tell()
+    this.#notify()
   }
 
   async remove(holder: Holder): Promise<void> {
     const [address = ''] = holder.addresses
-    if (this.#leases.delete(address)) this.#tell()
+    if (this.#leases.delete(address)) this.#notify()
   }
 
-  watch(look: () => void, signal: AbortSignal): Promise<void> {
-    this.#looks.add(look)
+  watch(onChange: () => void, signal: AbortSignal): Promise<void> {
+    this.#watchers.add(onChange)
     return new Promise((resolve) => {
       signal.addEventListener('abort', () => {
-        this.#looks.delete(look)
+        this.#watchers.delete(onChange)
         resolve()
       })
     })
   }
 
-  #tell(): void {
-    for (const look of this.#looks) look()
+  #notify(): void {
+    for (const onChange of this.#watchers) onChange()
   }
 }
 

@@ -97,7 +97,7 @@ export class RedisLeases implements MasterLeases {
   }
 
   /** Rejects when Redis is unreachable or does not answer; the caller then watches again. */
-  async watch(look: () => void, signal: AbortSignal): Promise<void> {
+  async watch(onChange: () => void, signal: AbortSignal): Promise<void> {
     let before: string | undefined
     while (!signal.aborted) {
       const limit = AbortSignal.any([signal, AbortSignal.timeout(2_000)])
@@ -105,7 +105,7 @@ export class RedisLeases implements MasterLeases {
         if (!signal.aborted) throw error
         return before
       })
-      if (now !== before) look()
+      if (now !== before) onChange()
       before = now
       await sleep(this.#options.pollMs, undefined, { signal }).catch(() => {})
     }

@@ -24,9 +24,9 @@ function stages(): readonly (readonly string[])[] {
 
 /** Copies the context of a build: what `.dockerignore` leaves of the repository. */
 function copyContext(to: string): void {
-  const [first, ...kept] = text('.dockerignore').trim().split('\n')
+  const [first, ...included] = text('.dockerignore').trim().split('\n')
   assert.equal(first, '*')
-  for (const line of kept) {
+  for (const line of included) {
     const path = line.slice(1)
     assert.equal(line[0], '!')
     mkdirSync(dirname(join(to, path)), { recursive: true })

@@ -81,10 +81,10 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
   })
 
   await t.test('publint has no findings', async () => {
-    const said = await run(t, join(root, 'node_modules/.bin/publint'), ['run', packed, '--pack=false', '--strict'], {
+    const output = await run(t, join(root, 'node_modules/.bin/publint'), ['run', packed, '--pack=false', '--strict'], {
       cwd: consumer,
     })
-    assert.match(said, /All good!/)
+    assert.match(output, /All good!/)
   })
 
   await t.test('the types match the modules for every way of resolving them', async () => {
@@ -106,8 +106,8 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
       assert.equal(doors.length, 2)
       for (const names of doors) assert.ok(names.length > 0)
       const command = 'node_modules/.bin/apiserver-bootstrap'
-      const said = await run(t, node, [command, '--version'], { cwd: consumer })
-      assert.match(said, new RegExp(`^apiserver-bootstrap \\d+\\.\\d+\\.\\d+ \\(Node ${name}\\.\\S+\\)$`, 'm'))
+      const output = await run(t, node, [command, '--version'], { cwd: consumer })
+      assert.match(output, new RegExp(`^apiserver-bootstrap \\d+\\.\\d+\\.\\d+ \\(Node ${name}\\.\\S+\\)$`, 'm'))
       const master = await spawnChild(t, node, [command, 'run', '--embedded', '--health-bind-address', '127.0.0.1:0'], {
         cwd: consumer,
       })
@@ -120,10 +120,10 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })`
     for (const door of ['apiserver-bootstrap', 'apiserver-bootstrap/testing']) {
       const script = `await import('${door}').catch((error) => console.log(error.message))`
-      const said = await run(t, process.execPath, ['--import', old, '--input-type=module', '--eval', script], {
+      const output = await run(t, process.execPath, ['--import', old, '--input-type=module', '--eval', script], {
         cwd: consumer,
       })
-      assert.equal(said, 'apiserver-bootstrap needs Node 22.19 or later; this is 20.20.2\n')
+      assert.equal(output, 'apiserver-bootstrap needs Node 22.19 or later; this is 20.20.2\n')
     }
   })
 

@@ -31,14 +31,14 @@ function changing() {
 }
 
 async function notes(world: OtherWritersWorld, reason: string): Promise<readonly (string | undefined)[]> {
-  return (await world.told(reason)).map(({ note }) => note).sort()
+  return (await world.eventsAbout(reason)).map(({ note }) => note).sort()
 }
 
 const master = (number: number) => ({ address: `192.0.2.${number}`, host: `host-${number}` })
 
 /** The audit entries of a master for one of the three objects. */
 function audited(master: RunningMaster | undefined, resource: string) {
-  const lines = master?.said(/^(?:resetting|created)/) ?? []
+  const lines = master?.logged(/^(?:resetting|created)/) ?? []
   return lines.filter(({ fields }) => fields.audit === true && (fields.objectRef as ObjectRef).resource === resource)
 }
 
@@ -179,12 +179,12 @@ test('a write whose answer is lost is audited once, with the outcome unknown, an
   const own = ['192.0.2.1']
 
   faults.add({ fault: { type: 'drop', lost: 'answer' }, pathPrefix: path, methods, times: 1 })
-  const eventsBefore = (await world.told('MasterListed')).length
+  const eventsBefore = (await world.eventsAbout('MasterListed')).length
   await change('198.51.100.1')
   await world.time.advance(30_000)
   assert.deepEqual(await world.listed(), own)
   assert.deepEqual(outcomes(1), [['unknown', ['198.51.100.1'], own]])
-  assert.equal((await world.told('MasterListed')).length, eventsBefore)
+  assert.equal((await world.eventsAbout('MasterListed')).length, eventsBefore)
 
   // A refused write is not reported, because it wrote nothing. A write that fails again and again is reported once.
   faults.add({ fault: { type: 'status', status: 403 }, pathPrefix: path, methods, times: 3 })
@@ -302,7 +302,7 @@ test('a foreign change of Service, Endpoints or EndpointSlice is reported by an 
     'Endpoints default/kubernetes was changed (skip-mirror-label) and corrected',
     'Service default/kubernetes was changed by vandal (ports) and corrected',
   ])
-  const [service] = (await world.told('KubernetesServiceReset')).filter(
+  const [service] = (await world.eventsAbout('KubernetesServiceReset')).filter(
     ({ regarding }) => regarding?.kind === 'Service',
   )
   assert.equal(service?.regarding?.uid, (await vandal.get(services, KUBERNETES_SERVICE)).metadata?.uid)
@@ -344,10 +344,10 @@ test('a dry run records no event and no audit entry', async (t) => {
     return api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { subsets } })
   }
   await world.repeat(rename, { everyMs: 100, forMs: 15_000 })
-  assert.deepEqual(dry.said(/keeps overwriting/), [], 'what is never written is never undone')
-  assert.ok(dry.said(/^dry run: would reset endpoints/).length > 0)
+  assert.deepEqual(dry.logged(/keeps overwriting/), [], 'what is never written is never undone')
+  assert.ok(dry.logged(/^dry run: would reset endpoints/).length > 0)
   assert.deepEqual(
-    dry.said(/^/).filter(({ fields }) => 'audit' in fields || 'outcome' in fields),
+    dry.logged(/^/).filter(({ fields }) => 'audit' in fields || 'outcome' in fields),
     [],
   )
   await world.time.advance(60_000)
@@ -355,15 +355,15 @@ test('a dry run records no event and no audit entry', async (t) => {
   await world.time.advance(30_000)
   assert.equal((await api.list(events)).items.length, before)
   assert.deepEqual(
-    dry.said(/would write/).filter((line) => JSON.stringify(line).includes('"Event"')),
+    dry.logged(/would write/).filter((line) => JSON.stringify(line).includes('"Event"')),
     [],
   )
 })
 
 /** The telemetry of a lease of 15 s, and what it logs. The test sets the time. */
 function telemetryAt(renewedMs: number | undefined, nowMs: number) {
-  const said: unknown[] = []
-  const line = (fields: object, message: string): void => void said.push({ ...fields, message })
+  const logged: unknown[] = []
+  const line = (fields: object, message: string): void => void logged.push({ ...fields, message })
   const logger: Logger = { debug() {}, info: line, warn: line, error: line, child: () => logger }
   const telemetry = new LeaseTelemetry({
     clock: { monotonicMs: () => nowMs, wallMs: () => nowMs, schedule: () => () => {} },
@@ -374,13 +374,13 @@ function telemetryAt(renewedMs: number | undefined, nowMs: number) {
     leaseTtlMs: 15_000,
     renewedMs: () => renewedMs,
   })
-  return { telemetry, said }
+  return { telemetry, logged }
 }
 
 test('a renewal after the end of the lease is logged', () => {
-  const { telemetry, said } = telemetryAt(1_000, 21_000)
+  const { telemetry, logged } = telemetryAt(1_000, 21_000)
   telemetry.attempted(undefined)
-  assert.deepEqual(said, [
+  assert.deepEqual(logged, [
     {
       address: '192.0.2.1',
       unrenewedMs: 20_000,
@@ -396,9 +396,9 @@ test('a renewal in time, a first renewal and a failed renewal are not logged as 
     [undefined, 90_000, undefined],
     [1_000, 21_000, new Error('refused')],
   ] as const) {
-    const { telemetry, said } = telemetryAt(renewedMs, nowMs)
+    const { telemetry, logged } = telemetryAt(renewedMs, nowMs)
     telemetry.attempted(error)
-    assert.deepEqual(said, [])
+    assert.deepEqual(logged, [])
   }
 })
 

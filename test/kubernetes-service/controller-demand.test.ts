@@ -227,7 +227,7 @@ test('after the controller has ended, its writer no longer delays writes because
 
 test('while the members disagree, other ports in Endpoints are logged once, and again when they change', async (t) => {
   const { time, api, logger, members, putEndpoints, controller } = await started(t)
-  const said = () => logger.lines.filter(({ message }) => /ports of the Endpoints differ/.test(message)).length
+  const logged = () => logger.lines.filter(({ message }) => /ports of the Endpoints differ/.test(message)).length
   const set = async (port: number | undefined) => {
     const ports = port === undefined ? undefined : [{ name: 'https', port, protocol: 'TCP' }]
     await api.patch(endpoints, KUBERNETES_SERVICE, {
@@ -235,22 +235,22 @@ test('while the members disagree, other ports in Endpoints are logged once, and 
       body: { subsets: ports === undefined ? null : [{ addresses: [{ ip: '192.0.2.9' }], ports }] },
     })
     await time.advance(1)
-    return said()
+    return logged()
   }
   await putEndpoints(7443)
   await time.advance(1)
-  assert.equal(said(), 0, 'the members agree, so they are corrected')
+  assert.equal(logged(), 0, 'the members agree, so they are corrected')
   members.agreed = false
   controller.request()
   await time.advance(1)
-  assert.equal(said(), 1)
+  assert.equal(logged(), 1)
   const [line] = logger.lines.filter(({ message }) => /ports of the Endpoints differ/.test(message))
   assert.deepEqual(line?.fields.found, [{ name: 'https', port: 7443, protocol: 'TCP' }])
   await time.advance(3 * INTERVAL_MS)
-  assert.equal(said(), 1)
+  assert.equal(logged(), 1)
   assert.equal(await set(8443), 2)
   await time.advance(INTERVAL_MS)
-  assert.equal(said(), 2)
+  assert.equal(logged(), 2)
   assert.equal(await set(6443), 2, 'their own')
   assert.equal(await set(8443), 3)
   assert.equal(await set(undefined), 3, 'no list')

@@ -55,13 +55,13 @@ test('a slice of another family under that name is replaced; onWritten reports t
   const { metadata: { uid, resourceVersion, ...metadata } = {}, ...slice } = await api.get(endpointSlices, ref)
   await api.delete(endpointSlices, ref)
   await api.create(endpointSlices, { ...slice, metadata, addressType: 'IPv4', endpoints: [] })
-  const told: Written[] = []
+  const reported: Written[] = []
   await list(
-    openAdapter(api, (written) => told.push(written)),
+    openAdapter(api, (written) => reported.push(written)),
     ['2001:db8::1'],
   )
   assert.deepEqual(
-    told.map(({ verb, found, stored }) => [verb, found !== undefined, stored?.metadata?.name]),
+    reported.map(({ verb, found, stored }) => [verb, found !== undefined, stored?.metadata?.name]),
     [
       ['delete', true, undefined],
       ['create', false, 'kubernetes-ipv6'],

@@ -63,8 +63,8 @@ test('a Service without an address first gets one address; the second is not req
     ...spec
   } = service(single).spec ?? {}
   const external = { ...service(single), spec: { ...spec, type: 'ExternalName', externalName: 'x.example' } } as Service
-  const mended = planService(external, settings, true, 'dual')
-  assert.deepEqual(mended.type === 'update' && familiesOf(mended.object), ['', [], ['10.96.0.1']])
+  const corrected = planService(external, settings, true, 'dual')
+  assert.deepEqual(corrected.type === 'update' && familiesOf(corrected.object), ['', [], ['10.96.0.1']])
 })
 
 test('any other fleet makes the Service single-stack, with the address that it had first', () => {
@@ -123,7 +123,7 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
   /** Reconciles until everything is in sync. Returns the number of refusals. */
   const untilRight = async (stack: 'single' | 'dual'): Promise<number> => {
     let refusals = 0
-    for (let looks = 0; looks < 20; looks++) {
+    for (let passes = 0; passes < 20; passes++) {
       if (keeper.isSatisfied(await read(), { settled: true, stack })) return refusals
       try {
         await keeper.reconcile(await read(), { settled: true, stack }, signal)

@@ -109,7 +109,7 @@ async function open(t: Parameters<typeof controllerWorld>[0], options: Options =
     await Promise.all([probing, running.catch(() => {})])
   })
   await time.advance(1)
-  const said = (level: string) =>
+  const logged = (level: string) =>
     logger.lines
       .filter((line) => line.level === level && /address|withdraw/.test(line.message))
       .map(({ message }) => message)
@@ -123,15 +123,15 @@ async function open(t: Parameters<typeof controllerWorld>[0], options: Options =
     )
     return left
   }
-  return { ...world, steps, server, duty, stop, ended, said, calls, leave, time, clock, logger }
+  return { ...world, steps, server, duty, stop, ended, logged, calls, leave, time, clock, logger }
 }
 
 const own = '192.0.2.1:6443'
 
 test('the duty writes nothing before its server has been ready once, and reconciles soon after', async (t) => {
-  const { time, server, asked, calls, said } = await open(t, { server: 'failing' })
+  const { time, server, asked, calls, logged } = await open(t, { server: 'failing' })
   await time.advance(30_000)
-  assert.deepEqual(said('info'), [], 'there was no entry')
+  assert.deepEqual(logged('info'), [], 'there was no entry')
   assert.deepEqual([asked(), calls()], [[], [`clear ${own}`]])
   server.answer = 'ready'
   await time.advance(1_000)
@@ -141,14 +141,14 @@ test('the duty writes nothing before its server has been ready once, and reconci
 
 test('the entry of an earlier life is removed once, after the first answer, if the server is not ready', async (t) => {
   const steps = new Steps()
-  const { time, server, calls, said } = await open(t, { server: 'silent', steps })
+  const { time, server, calls, logged } = await open(t, { server: 'silent', steps })
   await time.advance(5_000)
   assert.deepEqual(calls(), [], 'it may be ready')
   steps.clear = async () => true
   server.answer = 'failing'
   await time.advance(1_000)
   assert.deepEqual(calls(), [`clear ${own}`])
-  assert.deepEqual(said('info'), ['removed the address of a previous run: the API server is not ready'])
+  assert.deepEqual(logged('info'), ['removed the address of a previous run: the API server is not ready'])
   await time.advance(10_000)
   assert.deepEqual(calls(), [], 'once')
 })
@@ -161,13 +161,13 @@ test('if the server is ready at its first answer, the entry of an earlier life i
 test('while the entry of an earlier life cannot be cleared, the duty retries every half second until the server is ready', async (t) => {
   const steps = new Steps()
   steps.clear = () => Promise.reject(away)
-  const { time, server, calls, said } = await open(t, { server: 'failing', steps })
+  const { time, server, calls, logged } = await open(t, { server: 'failing', steps })
   await time.advance(1_998)
   assert.deepEqual(calls(), Array(4).fill(`clear ${own}`))
   server.answer = 'ready'
   await time.advance(1_000)
   assert.deepEqual(calls().at(-1), 'reconcile')
-  assert.deepEqual(said('info'), [])
+  assert.deepEqual(logged('info'), [])
   await time.advance(1_000)
   assert.deepEqual(calls(), [])
 })
@@ -299,7 +299,7 @@ test('how a duty leaves depends on the mode, on its server, and on the reconcile
     const left = world.leave(mode)
     await world.time.advance(0)
     assert.equal(left.how, 'resolved')
-    return [world.calls().slice(1, -1), world.said('info')]
+    return [world.calls().slice(1, -1), world.logged('info')]
   }
   const withdrew = ['withdrew the address']
   assert.deepEqual(await leaving('keep'), [[], ['leaving the address on the list']])
@@ -322,7 +322,7 @@ test('a withdrawal is retried at once after a conflict, else five times a second
     const failure = failures.shift()
     if (failure !== undefined) throw failure
   }
-  const { time, calls, leave, said, logger } = await open(t, { steps })
+  const { time, calls, leave, logged, logger } = await open(t, { steps })
   calls()
   const left = leave('always')
   await time.advance(199)
@@ -333,7 +333,7 @@ test('a withdrawal is retried at once after a conflict, else five times a second
   assert.equal(left.how, undefined)
   await time.advance(1)
   assert.equal(left.how, 'resolved')
-  assert.deepEqual(said('warn'), Array(2).fill('could not withdraw the address'))
+  assert.deepEqual(logged('warn'), Array(2).fill('could not withdraw the address'))
   const reasons = logger.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields)
   assert.deepEqual(
     reasons,

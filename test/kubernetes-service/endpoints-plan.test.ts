@@ -42,7 +42,7 @@ test('each kind of damage is named and corrected; annotations and unknown fields
   for (const [reason, current] of damages) {
     const damaged = {
       ...current,
-      metadata: { ...current.metadata, annotations: { kept: 'yes' } },
+      metadata: { ...current.metadata, annotations: { other: 'yes' } },
       unknown: 1,
     } as Endpoints
     const action = planEndpoints(observed({ current: damaged }))
@@ -50,7 +50,7 @@ test('each kind of damage is named and corrected; annotations and unknown fields
     if (action.type !== 'update') continue
     assert.deepEqual(action.reasons, [reason])
     assert.deepEqual(action.object.subsets, right.subsets)
-    assert.deepEqual(action.object.metadata?.annotations, { kept: 'yes' })
+    assert.deepEqual(action.object.metadata?.annotations, { other: 'yes' })
     assert.equal(action.object.metadata?.resourceVersion, '7')
     assert.equal((action.object as { unknown?: number }).unknown, 1)
   }

@@ -75,7 +75,7 @@ for (const from of ['kubernetes', 'etcd'] as const) {
       [],
     )
     assert.deepEqual(
-      after.flatMap((master) => master.said(/another lease store|keeps overwriting/)),
+      after.flatMap((master) => master.logged(/another lease store|keeps overwriting/)),
       [],
     )
     // A dead master is removed as usual.

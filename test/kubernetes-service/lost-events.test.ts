@@ -80,7 +80,7 @@ for (const [what, { resource, name = 'kubernetes', settings, body, isRight, inte
     assert.ok(!isRight(await stored(vandal)), 'nobody has told of it')
     await time.advance(intervals * intervalMs)
     assert.ok(isRight(await stored(vandal)))
-    assert.deepEqual(master.said(/watch missed a change/), [], 'at once, not when the watch is started anew')
+    assert.deepEqual(master.logged(/watch missed a change/), [], 'at once, not when the watch is started anew')
   })
 }
 
@@ -118,15 +118,15 @@ test('a watch that delivers no events is restarted, logged once, and then delive
   while ((await labels())['endpointslice.kubernetes.io/skip-mirror'] === undefined) await time.advance(10)
   assert.ok(time.nowMs < 5_000 + intervalMs)
   await time.advance(1_900)
-  assert.deepEqual(master.said(/watch missed a change/), [])
+  assert.deepEqual(master.logged(/watch missed a change/), [])
   await time.advance(200)
-  assert.equal(master.said(/watch missed a change/).length, 1)
+  assert.equal(master.logged(/watch missed a change/).length, 1)
   assert.equal(await master.sample('apiserver_bootstrap_watch_missed_total{resource="endpoints"}'), 1)
   await unlabel()
   await time.advance(100)
   assert.deepEqual(await labels(), { 'endpointslice.kubernetes.io/skip-mirror': 'true' })
   await time.advance(60_000)
-  assert.equal(master.said(/watch missed a change/).length, 1)
+  assert.equal(master.logged(/watch missed a change/).length, 1)
 })
 
 test('a late event does not count as lost', async (t) => {
@@ -139,7 +139,7 @@ test('a late event does not count as lost', async (t) => {
     await vandal.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { metadata: { labels: null } } })
     await world.time.advance(2_900)
   }
-  assert.deepEqual(master.said(/watch missed a change/), [])
+  assert.deepEqual(master.logged(/watch missed a change/), [])
 })
 
 test('refused or unanswered live reads disturb nothing else, and a refusal is logged once', async (t) => {
@@ -152,10 +152,10 @@ test('refused or unanswered live reads disturb nothing else, and a refusal is lo
     pathPrefix: '/api/v1/namespaces/default/services',
   })
   await time.advance(60_000)
-  assert.equal(master.said(/refuses a request/).length, 1)
+  assert.equal(master.logged(/refuses a request/).length, 1)
   remove()
   await time.advance(10_000)
-  assert.equal(master.said(/no longer refuses/).length, 1)
+  assert.equal(master.logged(/no longer refuses/).length, 1)
   // They do not delay reconciliations either: a master that starts meanwhile is listed at once.
   faults.add({
     fault: { type: 'drop', lost: 'request' },
@@ -171,5 +171,5 @@ test('refused or unanswered live reads disturb nothing else, and a refusal is lo
   await time.advance(100)
   await vandal.get(endpointSlices, KUBERNETES_SERVICE)
   await time.advance(60_000)
-  assert.deepEqual(master.said(/lost the API server/), [])
+  assert.deepEqual(master.logged(/lost the API server/), [])
 })

@@ -19,7 +19,7 @@ import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 
 /** A master that runs in simulated time. */
 export interface RunningMaster {
-  said(pattern: RegExp): readonly LogLine[]
+  logged(pattern: RegExp): readonly LogLine[]
   /** The value of a sample, such as `name{label="value"}`; NaN without it. */
   sample(text: string): Promise<number>
   /** Resolves when it has ended; rejects when it failed. */
@@ -89,7 +89,7 @@ export class OtherWritersWorld {
     }).run(stop.signal)
     const master: RunningMaster = {
       ended,
-      said: (pattern) => logger.lines.filter(({ message }) => pattern.test(message)),
+      logged: (pattern) => logger.lines.filter(({ message }) => pattern.test(message)),
       async sample(text) {
         const line = (await metrics.expose()).split('\n').find((each) => each.startsWith(`${text} `))
         return Number(line?.slice(text.length) ?? Number.NaN)
@@ -136,7 +136,7 @@ export class OtherWritersWorld {
   }
 
   /** The Events with this reason in the cluster. */
-  async told(reason: string): Promise<readonly KubeEvent[]> {
+  async eventsAbout(reason: string): Promise<readonly KubeEvent[]> {
     const { items } = await this.connect('reader').list(events, { namespace: 'default' })
     return items.filter((event) => event.reason === reason)
   }

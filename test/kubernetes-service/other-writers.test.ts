@@ -84,19 +84,22 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
 
     await time.advance(2_000)
     assert.equal(seen.at(-1)?.right, true)
-    const [event, ...more] = await world.told('ForeignOverwrite')
+    const [event, ...more] = await world.eventsAbout('ForeignOverwrite')
     assert.deepEqual(more, [])
     assert.equal(event?.regarding?.kind, kind)
     assert.match(event?.note ?? '', writer === undefined ? /without a trace/ : new RegExp(`field manager ${writer};`))
-    assert.equal(master.said(backingOff).length, 1)
-    assert.ok((await world.told('KubernetesServiceReset')).length <= 10, 'what a fight is about is told of as a whole')
-    assert.deepEqual(await world.told('MasterRemoved'), [], 'no master has gone')
+    assert.equal(master.logged(backingOff).length, 1)
+    assert.ok(
+      (await world.eventsAbout('KubernetesServiceReset')).length <= 10,
+      'what a fight is about is told of as a whole',
+    )
+    assert.deepEqual(await world.eventsAbout('MasterRemoved'), [], 'no master has gone')
     const resource = kind.toLowerCase().replace(/s?$/, 's')
-    const lines = master.said(/^/).filter(({ fields }) => fields.audit && isAbout(fields, resource))
+    const lines = master.logged(/^/).filter(({ fields }) => fields.audit && isAbout(fields, resource))
     assert.equal(lines.length, corrections.length + 2, 'a line for each, for the creation and for the last one')
 
     await time.advance(12_000)
-    assert.equal(master.said(calmAgain).length, 1)
+    assert.equal(master.logged(calmAgain).length, 1)
     assert.equal(await master.sample(`apiserver_bootstrap_backing_off{kind="${kind}"}`), 0)
     assert.equal(await master.sample(`apiserver_bootstrap_backoffs_total{kind="${kind}"}`), 1)
     const label = `{kind="${kind}",writer="${writer ?? 'unknown'}"}`
@@ -118,7 +121,7 @@ test('during a fight for Endpoints all else is corrected at once, and a new mast
   const mangler = world.connect('mangler')
   const fight = (forMs: number) => world.repeat(() => undoEndpoints(mangler), { everyMs, forMs })
   await fight(30_000)
-  assert.equal(master.said(backingOff).length, 1)
+  assert.equal(master.logged(backingOff).length, 1)
   for (const { follow, undo } of [fights['deletes the slice'], fights['changes the ports of the Service']]) {
     const seen = await follow(world)
     await undo(mangler)
@@ -165,7 +168,7 @@ test('a fight is neither an outage nor a refusal, and does not delay a master th
   await time.advance(3_000)
   const mangler = world.connect('mangler')
   await world.repeat(() => undoEndpoints(mangler), { everyMs, forMs: 60_000 })
-  assert.deepEqual(master.said(/lost|refuses|operation refused/), [])
+  assert.deepEqual(master.logged(/lost|refuses|operation refused/), [])
   assert.equal(await master.sample('apiserver_bootstrap_api_available'), 1)
   master.stop()
   await time.advance(200)
@@ -181,16 +184,16 @@ test('a list that a kube-apiserver overwrites every ten seconds is reported once
   const server = world.connect('kube-apiserver')
   const overwrite = (forMs: number) => world.repeat(() => undoEndpoints(server), { everyMs: 10_000, forMs })
   await overwrite(10_000)
-  assert.deepEqual(await world.told('OtherReconcilerActive'), [])
+  assert.deepEqual(await world.eventsAbout('OtherReconcilerActive'), [])
   await overwrite(300_000)
-  const [event, ...more] = await world.told('OtherReconcilerActive')
+  const [event, ...more] = await world.eventsAbout('OtherReconcilerActive')
   assert.deepEqual(more, [])
   assert.match(
     event?.note ?? '',
     /^kube-apiserver overwrites .* --endpoint-reconciler-type=none, or give this program --etcd-servers/,
   )
-  assert.equal(master.said(/--endpoint-reconciler-type=none/).length, 1)
-  assert.deepEqual(master.said(backingOff), [])
+  assert.equal(master.logged(/--endpoint-reconciler-type=none/).length, 1)
+  assert.deepEqual(master.logged(backingOff), [])
 })
 
 test('two overwrites by kube-apiservers within seconds, and two more a minute later, are not reported', async (t) => {
@@ -202,7 +205,7 @@ test('two overwrites by kube-apiservers within seconds, and two more a minute la
   await overwrite()
   await world.time.advance(70_000)
   await overwrite()
-  assert.deepEqual(await world.told('OtherReconcilerActive'), [])
+  assert.deepEqual(await world.eventsAbout('OtherReconcilerActive'), [])
 })
 
 test('a kube-apiserver that displaces a master with the master-count reconciler is reported too', async (t) => {
@@ -211,24 +214,26 @@ test('a kube-apiserver that displaces a master with the master-count reconciler 
   await world.time.advance(3_000)
   const server = world.connect('kube-apiserver')
   await world.repeat(() => undoEndpoints(server), { everyMs: 10_000, forMs: 60_000 })
-  assert.equal((await world.told('OtherReconcilerActive')).length, 1)
+  assert.equal((await world.eventsAbout('OtherReconcilerActive')).length, 1)
 })
 
 test('another master with another lease store is reported as such', async (t) => {
   const world = new OtherWritersWorld(t)
   const masters = [world.start(1), world.start(2, { leaseStore: 'memory' })]
   await world.time.advance(30_000)
-  const notes = (await world.told('ForeignOverwrite')).map(({ note, regarding }) => `${regarding?.kind}: ${note}`)
+  const notes = (await world.eventsAbout('ForeignOverwrite')).map(
+    ({ note, regarding }) => `${regarding?.kind}: ${note}`,
+  )
   assert.ok(notes.length > 0)
   for (const note of notes)
     assert.match(note, /overwritten each time by another apiserver-bootstrap;.*the same lease store/)
-  for (const master of masters) assert.deepEqual(master.said(/lost|refuses|operation refused/), [])
-  const others = masters.map((master) => master.said(/uses another lease store.*docs\/lease-stores\.md/))
+  for (const master of masters) assert.deepEqual(master.logged(/lost|refuses|operation refused/), [])
+  const others = masters.map((master) => master.logged(/uses another lease store.*docs\/lease-stores\.md/))
   assert.deepEqual(
     others.map((lines) => lines.map(({ fields }) => fields.others)),
     [[['192.0.2.2']], [['192.0.2.1']]],
   )
-  assert.equal((await world.told('OtherLeaseStore')).length, 2)
+  assert.equal((await world.eventsAbout('OtherLeaseStore')).length, 2)
 })
 
 test('damage of one object every 1.2 s for two minutes is corrected each time and is no fight', async (t) => {
@@ -239,7 +244,7 @@ test('damage of one object every 1.2 s for two minutes is corrected each time an
   const vandal = world.connect('vandal')
   await world.repeat(() => undoEndpoints(vandal), { everyMs: 1_200, forMs: 120_000 })
   assert.equal(seen.length, 200)
-  assert.deepEqual(master.said(backingOff), [])
+  assert.deepEqual(master.logged(backingOff), [])
 })
 
 test('in a rolling restart of five masters no write counts as a foreign overwrite', async (t) => {
@@ -268,7 +273,7 @@ test('in a rolling restart of five masters no write counts as a foreign overwrit
   for (const master of all) {
     const label = '{kind="Endpoints",writer="apiserver-bootstrap"}'
     assert.equal(await master.sample(`apiserver_bootstrap_foreign_overwrites_total${label}`), Number.NaN)
-    assert.deepEqual(master.said(/keeps overwriting|another lease store/), [])
+    assert.deepEqual(master.logged(/keeps overwriting|another lease store/), [])
   }
 })
 
@@ -357,8 +362,8 @@ for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
     assert.equal(taken, 10)
     await world.repeat(steal, { everyMs, forMs: 59_500 })
     assert.ok(taken > 20 && taken < 50, `made again ${taken} times in a minute`)
-    assert.deepEqual(master.said(/lost|refuses|operation refused/), [])
-    const [event, ...more] = await world.told('LeaseContested')
+    assert.deepEqual(master.logged(/lost|refuses|operation refused/), [])
+    const [event, ...more] = await world.eventsAbout('LeaseContested')
     assert.deepEqual(more, [])
     assert.match(event?.note ?? '', /^The lease of 192\.0\.2\.1 was deleted and created again 10 times in /)
     assert.equal(await master.sample('apiserver_bootstrap_backing_off{kind="Lease"}'), 1)
@@ -401,7 +406,7 @@ test('a fleet with kube-apiservers that list the same masters causes no report',
     assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.2'])
   }
   for (const master of masters) {
-    assert.deepEqual(master.said(/endpoint-reconciler-type|keeps overwriting/), [])
+    assert.deepEqual(master.logged(/endpoint-reconciler-type|keeps overwriting/), [])
     const label = '{kind="Endpoints",writer="kube-apiserver"}'
     assert.equal(await master.sample(`apiserver_bootstrap_foreign_overwrites_total${label}`), Number.NaN)
   }

@@ -176,9 +176,9 @@ test('an answer to the request beside /readyz counts; a server without that requ
 
 test('handlers receive each probe after the change of state, with the time when it was sent, until they unsubscribe', async () => {
   const { monitor, server, stop, time, originMs } = monitored()
-  const heard: unknown[] = []
+  const received: unknown[] = []
   const unsubscribe = monitor.subscribe(({ answered }, sentAtMs) =>
-    heard.push([answered, sentAtMs - originMs, monitor.state.phase]),
+    received.push([answered, sentAtMs - originMs, monitor.state.phase]),
   )
   await monitor.probe(stop.signal)
   await time.advance(1_000)
@@ -190,7 +190,7 @@ test('handlers receive each probe after the change of state, with the time when 
   unsubscribe()
   server.delayMs = 0
   await monitor.probe(stop.signal)
-  assert.deepEqual(heard, [
+  assert.deepEqual(received, [
     [false, 0, 'starting'],
     [true, 1_000, 'ready'],
   ])

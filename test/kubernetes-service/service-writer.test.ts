@@ -75,7 +75,7 @@ function open() {
   })
   const calls = (): readonly string[] => api.asked.splice(0).map(({ call }) => call)
   /** What each write since the last call requested: an address, `any` of the second family, `preferred` or nothing. */
-  const wishes = (): readonly string[] =>
+  const addressRequests = (): readonly string[] =>
     api.asked.splice(0).flatMap(({ call, of }) => {
       if (call === 'get') return []
       const { clusterIPs = [], ipFamilies = [], ipFamilyPolicy } = (of as Service).spec ?? {}
@@ -85,18 +85,18 @@ function open() {
     })
   const warnings = (): readonly string[] =>
     logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
-  return { api, server, writer, guarded, written, calls, wishes, warnings, logger }
+  return { api, server, writer, guarded, written, calls, addressRequests, warnings, logger }
 }
 
 /** Requests two families until the server has refused the configured address for the last time. */
 async function exhausted() {
   const world = open()
-  const { server, writer, wishes } = world
+  const { server, writer, addressRequests } = world
   server.live = stored()
   server.refuse = () => taken
   for (let refusal = 1; refusal < PATIENCE; refusal++) {
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-    assert.deepEqual(wishes(), ['fd00::1'], `${refusal}`)
+    assert.deepEqual(addressRequests(), ['fd00::1'], `${refusal}`)
   }
   return world
 }
@@ -200,29 +200,29 @@ test('each request carries the signal of the caller', async () => {
 })
 
 test('a refused second address is requested ten times, then any of its family, then only a preference', async () => {
-  const { server, writer, wishes, warnings, logger } = await exhausted()
+  const { server, writer, addressRequests, warnings, logger } = await exhausted()
   assert.deepEqual(warnings(), [])
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-  assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+  assert.deepEqual(addressRequests(), ['fd00::1', 'any', 'preferred'])
   assert.equal(warnings().length, 1)
   assert.deepEqual(logger.lines.at(-1)?.fields, { asked: 'fd00::1', reason: taken.message })
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-  assert.deepEqual(wishes(), ['preferred'])
+  assert.deepEqual(addressRequests(), ['preferred'])
   server.refuse = () => undefined
   await writer.reconcile(server.live, dual, signal)
-  assert.deepEqual(wishes(), ['preferred'])
+  assert.deepEqual(addressRequests(), ['preferred'])
   assert.equal(writer.isSatisfied(server.live, dual), true)
 })
 
 test('any address of the second family is enough if the server grants it', async () => {
-  const { server, writer, wishes } = await exhausted()
+  const { server, writer, addressRequests } = await exhausted()
   server.refuse = ({ of }) => ((of as Service).spec?.clusterIPs?.length === 2 ? taken : undefined)
   await writer.reconcile(server.live, dual, signal)
-  assert.deepEqual(wishes(), ['fd00::1', 'any'])
+  assert.deepEqual(addressRequests(), ['fd00::1', 'any'])
 })
 
 test('only refusals as Invalid of writes that request a second address are counted', async () => {
-  const { server, writer, wishes } = await exhausted()
+  const { server, writer, addressRequests } = await exhausted()
   for (const error of [new KubeError('Conflict', 'conflict'), new KubeError('Forbidden', 'no'), new TypeError('x')]) {
     server.refuse = () => error
     await assert.rejects(writer.reconcile(server.live, dual, signal), error)
@@ -236,40 +236,40 @@ test('only refusals as Invalid of writes that request a second address are count
   server.live = undefined
   await assert.rejects(writer.reconcile(undefined, dual, signal), taken)
   server.live = before
-  wishes()
+  addressRequests()
   server.refuse = ({ of }) => ((of as Service).spec?.clusterIPs?.[1] === 'fd00::1' ? taken : undefined)
   await writer.reconcile(server.live, dual, signal)
-  assert.deepEqual(wishes(), ['fd00::1', 'any'], 'this was the tenth that counted')
+  assert.deepEqual(addressRequests(), ['fd00::1', 'any'], 'this was the tenth that counted')
 })
 
 test('each renewal of the demand requests the address once more, and the refusal is logged once', async () => {
-  const { server, writer, wishes, warnings } = await exhausted()
+  const { server, writer, addressRequests, warnings } = await exhausted()
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-  wishes()
+  addressRequests()
   for (let interval = 1; interval <= 3; interval++) {
     writer.renewDemand(server.live)
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-    assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+    assert.deepEqual(addressRequests(), ['fd00::1', 'any', 'preferred'])
   }
   assert.equal(warnings().length, 1, 'and said once')
 })
 
 test('a renewal of the demand before the last attempt does not start the count again', async () => {
-  const { server, writer, wishes } = await exhausted()
+  const { server, writer, addressRequests } = await exhausted()
   writer.renewDemand(server.live)
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-  assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+  assert.deepEqual(addressRequests(), ['fd00::1', 'any', 'preferred'])
   const fresh = open()
   fresh.server.live = stored()
   fresh.server.refuse = () => taken
   fresh.writer.renewDemand(fresh.server.live)
   await assert.rejects(fresh.writer.reconcile(fresh.server.live, dual, signal), taken)
-  assert.deepEqual(fresh.wishes(), ['fd00::1'])
+  assert.deepEqual(fresh.addressRequests(), ['fd00::1'])
 })
 
 test('a second address that was granted, or found at the renewal, is requested with all attempts when it is lost', async () => {
   for (const how of ['granted', 'found'] as const) {
-    const { server, writer, wishes, warnings } = await exhausted()
+    const { server, writer, addressRequests, warnings } = await exhausted()
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
     if (how === 'granted') {
       writer.renewDemand(server.live)
@@ -280,41 +280,41 @@ test('a second address that was granted, or found at the renewal, is requested w
     }
     server.live = stored()
     server.refuse = () => taken
-    wishes()
+    addressRequests()
     for (let refusal = 1; refusal < PATIENCE; refusal++) {
       await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
     }
-    assert.deepEqual(wishes(), Array(PATIENCE - 1).fill('fd00::1'), how)
+    assert.deepEqual(addressRequests(), Array(PATIENCE - 1).fill('fd00::1'), how)
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
     assert.equal(warnings().length, 2, 'and a refusal is said again')
   }
 })
 
 test('a write for another reason does not start the attempts again', async () => {
-  const { server, writer, wishes } = await exhausted()
+  const { server, writer, addressRequests } = await exhausted()
   server.refuse = () => undefined
   server.live = stored({ ports: [] })
   await writer.reconcile(server.live, single, signal)
   server.live = stored()
   server.refuse = () => taken
-  wishes()
+  addressRequests()
   await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-  assert.deepEqual(wishes(), ['fd00::1', 'any', 'preferred'])
+  assert.deepEqual(addressRequests(), ['fd00::1', 'any', 'preferred'])
 })
 
 test('all attempts start again when the server is lost or back, and at each renewal while it is away', async () => {
   for (const available of [true, false]) {
-    const { server, writer, wishes } = await exhausted()
+    const { server, writer, addressRequests } = await exhausted()
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
     writer.noticeAvailability(available)
-    wishes()
+    addressRequests()
     for (let refusal = 1; refusal < PATIENCE; refusal++) {
       await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
     }
     writer.renewDemand(server.live)
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
     const asked = [...Array(PATIENCE).fill('fd00::1'), ...(available ? ['any', 'preferred'] : [])]
-    assert.deepEqual(wishes(), asked, `${available}`)
+    assert.deepEqual(addressRequests(), asked, `${available}`)
   }
 })
 

@@ -154,7 +154,7 @@ export class Cluster {
     return !this.observes || this.answers(world, master)
   }
 
-  tell(world: World, master: number, slot: number): void {
+  notify(world: World, master: number, slot: number): void {
     if (!this.hears(world, master, slot)) return
     const id = processIn(world, master, slot)
     const { present } = this.stores.facts(world[STORE] as number)
@@ -168,8 +168,8 @@ export class Cluster {
       for (const slot of [CUR, OLD]) {
         const id = processIn(world, master, slot)
         if (id === 0) continue
-        const isTold = this.hears(world, master, slot)
-        setProcess(world, master, slot, this.processes.renewed(id, renewed, isTold, isNew))
+        const isReported = this.hears(world, master, slot)
+        setProcess(world, master, slot, this.processes.renewed(id, renewed, isReported, isNew))
       }
     }
   }
@@ -177,7 +177,7 @@ export class Cluster {
   /** Delivers a change of the store to the watches. */
   noticed(before: World, world: World): World {
     if (this.viewOf(before[STORE] as number) === this.viewOf(world[STORE] as number)) return world
-    for (const master of this.masters) for (const slot of [CUR, OLD]) this.tell(world, master, slot)
+    for (const master of this.masters) for (const slot of [CUR, OLD]) this.notify(world, master, slot)
     return world
   }
 

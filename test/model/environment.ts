@@ -180,7 +180,7 @@ export class Environment {
     set(world, master, 'deaf', 0)
     const id = this.#cluster.processes.started(master, life, this.#cluster.addressOf(master))
     setProcess(world, master, CUR, this.#cluster.processes.begun(id, this.#cluster.server(world, master)))
-    if (this.#cluster.observes) this.#cluster.tell(world, master, CUR)
+    if (this.#cluster.observes) this.#cluster.notify(world, master, CUR)
   }
 
   #thaw(world: World, master: number, slot: number, isLate: boolean): World {
@@ -190,21 +190,21 @@ export class Environment {
     if (isLate && this.#cluster.processes.of(id).lease === 'pending') id = this.#cluster.processes.withLease(id, 'lost')
     setStatus(after, master, slot, RUNNING)
     setProcess(after, master, slot, this.#cluster.processes.thawed(id, server))
-    this.#cluster.tell(after, master, slot)
+    this.#cluster.notify(after, master, slot)
     return this.#cluster.settled(after)
   }
 
   #hear(world: World, master: number): World {
     const after = world.slice()
     set(after, master, 'deaf', 0)
-    this.#cluster.tell(after, master, CUR)
+    this.#cluster.notify(after, master, CUR)
     return this.#cluster.settled(after)
   }
 
   #storeBack(world: World): World {
     const after = world.slice()
     after[ENV] = 0
-    for (const master of this.#cluster.masters) for (const slot of [CUR, OLD]) this.#cluster.tell(after, master, slot)
+    for (const master of this.#cluster.masters) for (const slot of [CUR, OLD]) this.#cluster.notify(after, master, slot)
     return this.#cluster.settled(after)
   }
 
@@ -234,7 +234,7 @@ export class Environment {
         const after = world.slice()
         set(after, master, 'server', OK)
         set(after, master, 'down', 0)
-        if (this.#cluster.observes) for (const slot of [CUR, OLD]) this.#cluster.tell(after, master, slot)
+        if (this.#cluster.observes) for (const slot of [CUR, OLD]) this.#cluster.notify(after, master, slot)
         emit(moveOf('heal', master), this.#cluster.settled(after), 0)
       }
       if (cur === ABSENT || (cur === CRASHED && get(world, master, 'life') < LIVES - 1)) {

@@ -208,9 +208,9 @@ function transcriptOf(
       // The last move throws; the code below reports why.
     }
     if (next === undefined) break
-    const said = model.words.describe(move, world)
-    if (said === 'tick') ticks++
-    lines.push(`${model.words.lineHead(ticks)}${said.padEnd(48)} ${model.words.text(next)}`)
+    const described = model.words.describe(move, world)
+    if (described === 'tick') ticks++
+    lines.push(`${model.words.lineHead(ticks)}${described.padEnd(48)} ${model.words.text(next)}`)
     world = next
   }
   if (fair !== undefined) {

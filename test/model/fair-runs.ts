@@ -67,9 +67,9 @@ export class FairRuns {
       } catch {
         return [...lines, `${model.words.lineHead(now)}${model.words.describe(model.trying, world)}`]
       }
-      const said = model.words.describe(model.trying, world)
-      if (said === 'tick') now++
-      lines.push(`${model.words.lineHead(now)}${said.padEnd(48)} ${model.words.text(next)}`)
+      const described = model.words.describe(model.trying, world)
+      if (described === 'tick') now++
+      lines.push(`${model.words.lineHead(now)}${described.padEnd(48)} ${model.words.text(next)}`)
       world = next
     }
     return lines

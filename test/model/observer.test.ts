@@ -27,12 +27,12 @@ test('in 300 random runs the model observer and LeaseObserver agree which leases
     const present = (): boolean[] => renewals.map((renewal) => renewal !== undefined)
     for (let at = 0; at < 200; at++) {
       const master = draw(MASTERS)
-      const isTold = draw(2) === 0
+      const isReported = draw(2) === 0
       switch (draw(20)) {
         case 0: // renewed or created
           renewals[master] = run * 1_000 + at
-          if (isTold) shipped.readOne(leaseOf(master), nowMs)
-          model = observers.renewed(model, master, isTold)
+          if (isReported) shipped.readOne(leaseOf(master), nowMs)
+          model = observers.renewed(model, master, isReported)
           break
         case 1: // the watch starts again
           for (const [index, renewal] of renewals.entries()) {

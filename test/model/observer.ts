@@ -58,9 +58,9 @@ function isDue({ stage, age, graceAge }: Sighting): boolean {
 }
 
 /** A lease was renewed; `isTold`: the watch reports it. */
-export function renewed({ listedAgo, sightings }: Observer, master: number, isTold: boolean): Observer {
+export function renewed({ listedAgo, sightings }: Observer, master: number, isReported: boolean): Observer {
   const known = sightings[master]
-  const now = isTold ? fresh : known && { ...known, unseen: true }
+  const now = isReported ? fresh : known && { ...known, unseen: true }
   return { listedAgo, sightings: withSighting(sightings, master, now) }
 }
 

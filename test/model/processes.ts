@@ -137,8 +137,8 @@ export class Processes {
   }
 
   /** A lease was renewed or created while this sidecar ran or was frozen. `isTold`: its watch reports that. */
-  renewed(id: number, master: number, isTold: boolean, isNew: boolean): number {
-    const code = 20 + master * 4 + (isTold ? 2 : 0) + (isNew ? 1 : 0)
+  renewed(id: number, master: number, isReported: boolean, isNew: boolean): number {
+    const code = 20 + master * 4 + (isReported ? 2 : 0) + (isNew ? 1 : 0)
     return this.#memo(id, OK, code, (process) => {
       const { state, observer, found } = process
       const { fleet } = state
@@ -153,7 +153,7 @@ export class Processes {
         ...process,
         renewing: process.renewing | (1 << master),
         met: isNew ? process.met & ~(1 << master) : process.met,
-        observer: observer && observers.renewed(observer, master, isTold),
+        observer: observer && observers.renewed(observer, master, isReported),
         found: view && this.view(view.map((lease) => (isOf(lease) ? { ...lease, renewal: BEFORE } : lease))),
         state: { ...state, fleet: { ...fleet, leases: fleet.leases.map(earlier) } },
       }
@@ -413,7 +413,7 @@ export class Processes {
     if (!again) return process
     if (state.phase.type !== 'listed') return { ...process, again: false }
     if (list !== undefined) return process
-    return { ...process, again: false, list: lookFor('reconcile', false, false) }
+    return { ...process, again: false, list: listJob('reconcile', false, false) }
   }
 }
 
@@ -431,7 +431,7 @@ function carriedOut(process: Process, effect: MembershipEffect): Process {
       return { ...process, lease: 'pending', again: process.again || (effect.type === 'renew' && isListed(process)) }
     case 'write-list':
       if (process.list !== undefined) throw new ProcessMistake('a second write of the list while one is under way')
-      return { ...process, list: lookFor('leave', effect.mayEmpty, effect.needsOthers) }
+      return { ...process, list: listJob('leave', effect.mayEmpty, effect.needsOthers) }
     case 'reconcile':
       return { ...process, again: isListed(process) }
     case 'probe':
@@ -448,7 +448,7 @@ function mastersOf(bits: number): readonly boolean[] {
   return [0, 1, 2].map((master) => (bits & (1 << master)) !== 0)
 }
 
-function lookFor(kind: ListJob['kind'], mayEmpty: boolean, needsOthers: boolean): ListJob {
+function listJob(kind: ListJob['kind'], mayEmpty: boolean, needsOthers: boolean): ListJob {
   return { kind, stage: 'look', status: 'pending', mayEmpty, needsOthers, base: 0, plan: 0, met: 0, stale: false }
 }
 

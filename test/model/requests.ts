@@ -238,8 +238,8 @@ export class Requests {
     setProcess(after, master, slot, process)
     // A renewal that was sent before the stop does not protect a master that leaves.
     const isLeaving = this.#cluster.processes.of(process).state.phase.type === 'leaving'
-    const isWell = server === OK && slot === CUR && holder.state === 'ready' && !isLeaving
-    if (isWell && answered && !one.isFrozen && type === 'renew' && outcome === 'done') set(after, master, 'hit', 0)
+    const isReady = server === OK && slot === CUR && holder.state === 'ready' && !isLeaving
+    if (isReady && answered && !one.isFrozen && type === 'renew' && outcome === 'done') set(after, master, 'hit', 0)
     if (isRenewed) this.#cluster.renewed(world, after, master)
     return this.#cluster.settled(this.#cluster.noticed(world, after))
   }

@@ -14,7 +14,7 @@ async function setUp(names?: readonly string[], mayWrite?: Promise<void>) {
   const { time, api } = await Embedded.started([])
   const clock = time.view()
   const logger = memoryLogger()
-  const told: string[] = []
+  const outcomes: string[] = []
   const created: string[] = []
   const world = {
     /** Whether the watch omits the events of a namespace. */
@@ -39,8 +39,8 @@ async function setUp(names?: readonly string[], mayWrite?: Promise<void>) {
     ...{ clock, logger, names, mayWrite },
     random: seededRandom(1, 'test'),
     availability: {
-      failed: (source) => told.push(`failed ${source}`),
-      succeeded: (source) => told.push(`succeeded ${source}`),
+      failed: (source) => outcomes.push(`failed ${source}`),
+      succeeded: (source) => outcomes.push(`succeeded ${source}`),
       interrupted() {},
       forget() {},
     },
@@ -50,28 +50,28 @@ async function setUp(names?: readonly string[], mayWrite?: Promise<void>) {
     ...inTime(controller, time),
     /** The creates since the last call. */
     created: () => created.splice(0),
-    said: () => {
+    logged: () => {
       const lines = logger.lines.splice(0).filter(({ level }) => level !== 'debug')
       return lines.map(({ message, fields }) => `${message}: ${fields.namespace}`)
     },
-    told: () => told.splice(0).filter((one) => one.includes('system-namespaces')),
+    outcomes: () => outcomes.splice(0).filter((one) => one.includes('system-namespaces')),
     found: async () => (await api.list(namespaces)).items.map(({ metadata }) => metadata?.name ?? '').sort(),
   })
 }
 
 test('the controller creates all missing namespaces at once, logs each, and creates nothing later', async () => {
-  const { run, time, found, created, said, settled, end } = await setUp()
+  const { run, time, found, created, logged, settled, end } = await setUp()
   const missing = ['kube-system', 'kube-public', 'kube-node-lease']
   await run(100)
   assert.deepEqual(await found(), ['default', ...missing].toSorted())
   assert.deepEqual(created(), missing)
   assert.deepEqual(
-    said(),
+    logged(),
     missing.map((name) => `created a system namespace: ${name}`),
   )
   assert.equal(settled(), true)
   await time.advance(600_000)
-  assert.deepEqual([created(), said()], [[], []])
+  assert.deepEqual([created(), logged()], [[], []])
   await end()
 })
 
@@ -100,14 +100,14 @@ test('a controller that stops before it may write never creates a namespace', as
 })
 
 test('a deleted system namespace is created again at once; the deletion of any other namespace has no effect', async () => {
-  const { run, time, api, found, created, told, end } = await setUp(['kept', 'default'])
+  const { run, time, api, found, created, outcomes, end } = await setUp(['kept', 'default'])
   await api.create(namespaces, { metadata: { name: 'other' } })
   await run(100)
   created()
-  told()
+  outcomes()
   await api.delete(namespaces, { name: 'other' })
   await time.advance(100)
-  assert.deepEqual([created(), told()], [[], []])
+  assert.deepEqual([created(), outcomes()], [[], []])
   await api.delete(namespaces, { name: 'kept' })
   await time.advance(100)
   assert.deepEqual([await found(), created()], [['default', 'kept'], ['kept']])
@@ -125,11 +125,11 @@ test('a namespace that another client creates first is no failure, and its creat
   early = false
   late.lost = () => false
   late.created()
-  late.said()
-  late.told()
+  late.logged()
+  late.outcomes()
   await late.time.advance(1_000)
-  assert.deepEqual([late.created(), late.said(), late.settled()], [['kept'], [], true])
-  assert.deepEqual(late.told(), ['succeeded system-namespaces'])
+  assert.deepEqual([late.created(), late.logged(), late.settled()], [['kept'], [], true])
+  assert.deepEqual(late.outcomes(), ['succeeded system-namespaces'])
   await late.time.advance(600_000)
   assert.deepEqual(late.created(), [])
   await late.end()
@@ -141,7 +141,7 @@ test('a refused create does not delay the others; it is retried until accepted, 
   await world.run(60_000)
   assert.deepEqual(await world.found(), ['b', 'c', 'default'])
   assert.equal(world.settled(), false)
-  assert.ok(world.told().every((one) => one === 'failed system-namespaces'))
+  assert.ok(world.outcomes().every((one) => one === 'failed system-namespaces'))
   const tries = world.created().filter((name) => name === 'a').length
   assert.ok(tries > 5 && tries < 30, `${tries} tries in a minute`)
   await world.time.advance(5_000)
@@ -151,7 +151,7 @@ test('a refused create does not delay the others; it is retried until accepted, 
   world.refusal = () => undefined
   await world.time.advance(11_000)
   assert.deepEqual(await world.found(), ['a', 'b', 'c', 'default'])
-  assert.deepEqual([world.settled(), world.told().at(-1)], [true, 'succeeded system-namespaces'])
+  assert.deepEqual([world.settled(), world.outcomes().at(-1)], [true, 'succeeded system-namespaces'])
   await world.end()
 })
 
@@ -176,5 +176,5 @@ test('a failure caused by a stop during a create is not reported, and the run en
   }
   await world.run(1_000)
   await world.end()
-  assert.deepEqual([world.told(), world.said(), world.created()], [[], [], ['a']])
+  assert.deepEqual([world.outcomes(), world.logged(), world.created()], [[], [], ['a']])
 })

@@ -7,9 +7,9 @@ import { spawnChild } from '../support/spawn-child.ts'
 const MIB = 1024 * 1024
 
 test('collectGarbage returns the pages of garbage to the system', async () => {
-  const kept = new Map<number, string[]>()
-  for (let round = 0; round < 400_000; round++) kept.set(round % 50_000, [`a string of round ${round}`])
-  kept.clear()
+  const held = new Map<number, string[]>()
+  for (let round = 0; round < 400_000; round++) held.set(round % 50_000, [`a string of round ${round}`])
+  held.clear()
   const before = process.memoryUsage().rss
   await collectGarbage()
   const given = (before - process.memoryUsage().rss) / MIB

@@ -35,7 +35,7 @@ async function setUp(...cidrs: readonly string[]) {
   const watch = { lost: false }
   const logger = memoryLogger()
   const events: EventToRecord[] = []
-  const told: string[] = []
+  const outcomes: string[] = []
   const controller = new DefaultServiceCidrController({
     api: passedOn(through, {
       async *watch(resource, options) {
@@ -44,8 +44,8 @@ async function setUp(...cidrs: readonly string[]) {
     }),
     ...{ clock, random, logger },
     availability: {
-      failed: (source) => told.push(`failed ${source}`),
-      succeeded: (source) => told.push(`succeeded ${source}`),
+      failed: (source) => outcomes.push(`failed ${source}`),
+      succeeded: (source) => outcomes.push(`succeeded ${source}`),
       interrupted() {},
       forget() {},
     },
@@ -58,8 +58,8 @@ async function setUp(...cidrs: readonly string[]) {
     /** The requests for the object since the last call. */
     sent: () => requests.splice(0),
     events: () => events.splice(0),
-    said: () => logger.lines.splice(0).map(({ message }) => message),
-    told: () => told.splice(0).filter((one) => one.includes('default-service-cidr')),
+    logged: () => logger.lines.splice(0).map(({ message }) => message),
+    outcomes: () => outcomes.splice(0).filter((one) => one.includes('default-service-cidr')),
     create: (...own: readonly string[]) =>
       api.create(serviceCidrs, { metadata: { name }, spec: { cidrs: own } } as ServiceCidr),
     condition: (status: string, reason = '', message = 'it is not') =>
@@ -77,11 +77,11 @@ async function setUp(...cidrs: readonly string[]) {
 }
 
 test('the default ServiceCIDR is created and set to Ready at once, and again after a deletion; otherwise no request is sent', async () => {
-  const { run, time, api, sent, found, said, events, settled, end } = await setUp('10.96.0.0/16', 'fd00::/108')
+  const { run, time, api, sent, found, logged, events, settled, end } = await setUp('10.96.0.0/16', 'fd00::/108')
   await run(100)
   assert.equal(await found(), '10.96.0.0/16 fd00::/108 Ready=True')
   assert.deepEqual(sent(), ['POST', 'PATCH'])
-  assert.deepEqual(said(), ['created the default ServiceCIDR', 'set the default ServiceCIDR to Ready'])
+  assert.deepEqual(logged(), ['created the default ServiceCIDR', 'set the default ServiceCIDR to Ready'])
   assert.equal(settled(), true)
   await time.advance(600_000)
   assert.deepEqual(sent(), [])
@@ -169,13 +169,13 @@ describe('a live read checks the copy', () => {
 })
 
 test('with a second range the default ServiceCIDR is upgraded, and stays Ready', async () => {
-  const { run, create, condition, sent, found, said, end } = await setUp('10.96.0.0/16', 'fd00::/108')
+  const { run, create, condition, sent, found, logged, end } = await setUp('10.96.0.0/16', 'fd00::/108')
   await create('10.96.0.0/16')
   await condition('True')
   await run(60_000)
   assert.equal(await found(), '10.96.0.0/16 fd00::/108 Ready=True')
   assert.deepEqual(sent(), ['GET', 'PUT'])
-  assert.deepEqual(said(), ['upgraded the default ServiceCIDR to two families'])
+  assert.deepEqual(logged(), ['upgraded the default ServiceCIDR to two families'])
   await end()
 })
 
@@ -187,7 +187,7 @@ describe('a refused write', () => {
   ] as const) {
     test(`${method} is reported once with its object, retried until it is accepted, and settles only then`, async () => {
       const world = await setUp('10.96.0.0/16', 'fd00::/108')
-      const { run, time, faults, create, events, told, said, settled, found, end } = world
+      const { run, time, faults, create, events, outcomes, logged, settled, found, end } = world
       const made =
         before === undefined
           ? undefined
@@ -201,24 +201,24 @@ describe('a refused write', () => {
         [event?.type, event?.reason, event?.regarding.uid],
         ['Warning', 'KubernetesDefaultServiceCIDRError', made?.metadata?.uid],
       )
-      assert.deepEqual([more, settled(), said().length], [[], false, 1])
-      assert.ok(told().length > 5)
+      assert.deepEqual([more, settled(), logged().length], [[], false, 1])
+      assert.ok(outcomes().length > 5)
       admit()
       await time.advance(10_000)
       assert.equal(settled(), true)
       assert.equal(await found(), '10.96.0.0/16 fd00::/108 Ready=True')
-      assert.deepEqual(told().at(-1), 'succeeded default-service-cidr')
+      assert.deepEqual(outcomes().at(-1), 'succeeded default-service-cidr')
       await end()
     })
   }
 
   test('with a temporary status is not reported, and is retried about once a second', async () => {
     for (const status of [500, 429, 409]) {
-      const { run, time, faults, create, events, found, said, settled, end } = await setUp('10.96.0.0/16')
+      const { run, time, faults, create, events, found, logged, settled, end } = await setUp('10.96.0.0/16')
       await create('10.96.0.0/16')
       const admit = faults.add(refusing(status, 'PATCH'))
       await run(5_000)
-      assert.deepEqual([events(), said(), settled()], [[], [], false])
+      assert.deepEqual([events(), logged(), settled()], [[], [], false])
       admit()
       await time.advance(1_100)
       assert.equal(await found(), '10.96.0.0/16 Ready=True')
@@ -229,7 +229,7 @@ describe('a refused write', () => {
 
 describe('a fault that only an administrator can correct', () => {
   test('other ranges are reported once with the found and the wanted ones, and again when they change', async () => {
-    const { run, time, api, create, events, sent, found, said, settled, end } = await setUp('10.96.0.0/16')
+    const { run, time, api, create, events, sent, found, logged, settled, end } = await setUp('10.96.0.0/16')
     const made = await create('10.97.0.0/16')
     await run(60_000)
     const note =
@@ -238,7 +238,7 @@ describe('a fault that only an administrator can correct', () => {
       events().map(({ reason, note, regarding, type }) => [reason, note, regarding.uid, type]),
       [['KubernetesDefaultServiceCIDRInconsistent', note, made.metadata?.uid, 'Warning']],
     )
-    assert.deepEqual([said(), sent(), settled()], [[note], ['GET'], true])
+    assert.deepEqual([logged(), sent(), settled()], [[note], ['GET'], true])
     await api.delete(serviceCidrs, { name })
     await create('10.98.0.0/16')
     await time.advance(60_000)

@@ -36,9 +36,12 @@ test('a missing default ServiceCIDR is created with its ranges', () => {
 })
 
 test('one range is upgraded to two only if it is the first of them; the rest of the object is preserved', () => {
-  const found = { ...stored([FOUR], { status: 'True' }), spec: { cidrs: [FOUR], kept: true } } as unknown as ServiceCidr
+  const found = {
+    ...stored([FOUR], { status: 'True' }),
+    spec: { cidrs: [FOUR], other: true },
+  } as unknown as ServiceCidr
   const plan = planServiceCidr(found, [FOUR, SIX])
-  assert.deepEqual(plan, { type: 'upgrade', serviceCidr: { ...found, spec: { cidrs: [FOUR, SIX], kept: true } } })
+  assert.deepEqual(plan, { type: 'upgrade', serviceCidr: { ...found, spec: { cidrs: [FOUR, SIX], other: true } } })
   assert.equal(typeOf(stored([FOUR], undefined, { deletionTimestamp }), [FOUR, SIX]), 'upgrade', 'as upstream')
   for (const cidrs of [[SIX], [OTHER], [], [FOUR, OTHER]])
     assert.equal(typeOf(stored(cidrs), [FOUR, SIX]), 'report', cidrs.join())
@@ -82,12 +85,12 @@ test('Ready=True stays, False is reported, and anything else is set to True', ()
   assert.deepEqual(plan({ status: 'True' }), { type: 'none' })
   assert.deepEqual(plan(undefined), { type: 'set-ready' })
   assert.deepEqual(plan({ status: 'Unknown' }), { type: 'set-ready' })
-  for (const [reason, told] of [
+  for (const [reason, expected] of [
     ['Mine', 'Mine'],
     ['', 'KubernetesDefaultServiceCIDRError'],
     [undefined, 'KubernetesDefaultServiceCIDRError'],
   ]) {
-    const report = { reason: told, note: 'Configuration matches, but it is not' }
+    const report = { reason: expected, note: 'Configuration matches, but it is not' }
     assert.deepEqual(plan({ status: 'False', reason, message: 'it is not' }), { type: 'report', report })
   }
 })

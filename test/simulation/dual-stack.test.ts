@@ -221,9 +221,9 @@ test('damage to the second slice, the families or the Service is repaired within
     await damage().catch((error: unknown) => assert.ok(isKubeError(error, 'AlreadyExists'), `${name}: ${error}`))
     await fleet.advance(1_500)
     assert.deepEqual(await stateOf(fleet), dualState(1, 2), name)
-    const mended = await api.get(endpointSlices, ref)
-    assert.deepEqual(mended.metadata?.labels, slice.metadata?.labels, name)
-    assert.deepEqual([mended.ports, mended.addressType], [slice.ports, slice.addressType], name)
+    const corrected = await api.get(endpointSlices, ref)
+    assert.deepEqual(corrected.metadata?.labels, slice.metadata?.labels, name)
+    assert.deepEqual([corrected.ports, corrected.addressType], [slice.ports, slice.addressType], name)
   }
   await assertQuiet(fleet)
 })

@@ -197,9 +197,11 @@ test('five masters stay listed while cut off from their servers for a minute, an
   await fleet.advance(60_000)
   assert.deepEqual(since(fleet, lostMs), [])
   for (const one of fleet.masters) {
-    const said = one.life?.logger.lines.filter(({ message }) => /API server is back|lost the API server/.test(message))
+    const logged = one.life?.logger.lines.filter(({ message }) =>
+      /API server is back|lost the API server/.test(message),
+    )
     assert.deepEqual(
-      said?.map(({ message }) => message),
+      logged?.map(({ message }) => message),
       ['lost the API server', 'the API server is back'],
     )
   }

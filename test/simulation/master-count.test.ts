@@ -8,7 +8,7 @@ import { type Random, randomInteger } from '../../src/runtime/random.ts'
 const SEEDS = 30
 const all = ['192.0.2.1', '192.0.2.2', '192.0.2.3']
 /** Without leases no reconciler can distinguish an address that another client added from a master's. */
-const mended = (Object.keys(damages) as DamageName[]).filter((name) => name !== 'endpoints-with-a-foreign-address')
+const corrected = (Object.keys(damages) as DamageName[]).filter((name) => name !== 'endpoints-with-a-foreign-address')
 
 test(`in ${SEEDS} random schedules master-count never empties the list, and lists all masters at the end`, async () => {
   for (let seed = 1; seed <= SEEDS; seed++) {
@@ -52,7 +52,7 @@ async function disturb(fleet: Fleet, random: Random): Promise<string> {
       server.ready = !server.ready
       return `turn the readiness of ${name}`
     default: {
-      const damage = mended[randomInteger(random, mended.length)] as DamageName
+      const damage = corrected[randomInteger(random, corrected.length)] as DamageName
       await fleet.damage(async () => damages[damage](fleet.api).catch(() => {}))
       return damage
     }

@@ -11,7 +11,7 @@ import { at } from './repair-verdicts.ts'
 const giveBackMs = 2_000
 
 /** The longest time from a live read of a Service to the write that is based on it. */
-const lookToWriteMs = 1_500
+const readToWriteMs = 1_500
 /** The longest time from a write that came too late to its reversal. */
 const takenBackMs = 3_000
 export interface RepairJudgeOptions extends RepairStandingOptions {
@@ -70,7 +70,7 @@ export class RepairJudge implements LedgerReader {
     this.#coverage.count('an IPAddress was made for a Service that had just gone')
     const goneMs = this.#nowMs() - (ledger.heldUntilMs.get(ip) ?? Number.NEGATIVE_INFINITY)
     const master = this.#masterOf(by)
-    if (goneMs > lookToWriteMs && !(master?.wasFrozen(2_000) ?? false)) {
+    if (goneMs > readToWriteMs && !(master?.wasFrozen(2_000) ?? false)) {
       this.#violated(`${by} made IPAddress ${ip} for ${parent}, which has not held it for ${Math.round(goneMs)} ms`)
     }
     this.#late.set(noted.uid, { noted, master })
@@ -83,7 +83,7 @@ export class RepairJudge implements LedgerReader {
     const held = parent !== undefined && this.#options.ledger.services.get(parent)?.items.has(ip) === true
     this.#coverage.count('an IPAddress was labelled anew')
     const goneMs = this.#nowMs() - (this.#options.ledger.heldUntilMs.get(ip) ?? Number.NEGATIVE_INFINITY)
-    if (!labelled || (!held && goneMs > lookToWriteMs && !(this.#masterOf(by)?.wasFrozen(2_000) ?? false))) {
+    if (!labelled || (!held && goneMs > readToWriteMs && !(this.#masterOf(by)?.wasFrozen(2_000) ?? false))) {
       this.#violated(`${by} changed IPAddress ${ip} of ${parent}, which does not hold it`)
     }
   }
@@ -103,7 +103,7 @@ export class RepairJudge implements LedgerReader {
     // After damage, two Services may hold one address. Then the IPAddress is right for either, also for one that was
     // deleted after the repair had read it.
     const leftMs = this.#nowMs() - (ledger.heldUntilMs.get(ip) ?? Number.NEGATIVE_INFINITY)
-    const shared = ledger.spoiled.has(ip) && (holders.length > 1 || leftMs < lookToWriteMs)
+    const shared = ledger.spoiled.has(ip) && (holders.length > 1 || leftMs < readToWriteMs)
     if (right && !shared) this.#violated(`${by} deleted IPAddress ${ip} of ${parent}, which holds it`)
     if (holders.length > 0 && !right) this.#coverage.count('an IPAddress that was damaged was made anew')
     const maker = [...ledger.making].find(({ uids }) => uids.has(uid))
@@ -178,7 +178,7 @@ export class RepairJudge implements LedgerReader {
   }
 
   /** Checks everything that has a time limit. Called after every event. */
-  look(): void {
+  check(): void {
     const { ledger, masters } = this.#options
     const ableSinceMs = Math.min(...masters().map((master) => master.ableSinceMs()))
     if (ledger.version !== this.#seen) {

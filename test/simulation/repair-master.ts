@@ -44,7 +44,7 @@ export class RepairMaster {
   /** The error that ended a life unexpectedly. */
   failure: unknown
   readonly #options: RepairMasterOptions
-  #wellSinceMs = Number.POSITIVE_INFINITY
+  #ableSinceMs = Number.POSITIVE_INFINITY
   #resets = 0
   #thawedAtMs = Number.NEGATIVE_INFINITY
 
@@ -77,7 +77,7 @@ export class RepairMaster {
     const life: RepairLife = { writer, clock, stop, logger }
     this.life = life
     this.lives.push(life)
-    this.#wellSinceMs = Number.POSITIVE_INFINITY
+    this.#ableSinceMs = Number.POSITIVE_INFINITY
     runRepairs({ api, etcd, clock, random, logger, events: noted(logger), composition }, stop.signal).catch(
       (error: unknown) => {
         if (!stop.signal.aborted) this.failure ??= error
@@ -119,12 +119,12 @@ export class RepairMaster {
     const { server, etcd, lag, life } = this
     const { nowMs } = this.#options.time
     const way = server.serving && !server.cut && !server.hanging && !server.storeless && etcd.open && !lag.lagging
-    const well = way && life !== undefined && !life.clock.frozen
+    const able = way && life !== undefined && !life.clock.frozen
     const resets = server.resets + etcd.resets
-    if (!well) this.#wellSinceMs = Number.POSITIVE_INFINITY
-    else if (this.#wellSinceMs === Number.POSITIVE_INFINITY || resets !== this.#resets) this.#wellSinceMs = nowMs
+    if (!able) this.#ableSinceMs = Number.POSITIVE_INFINITY
+    else if (this.#ableSinceMs === Number.POSITIVE_INFINITY || resets !== this.#resets) this.#ableSinceMs = nowMs
     this.#resets = resets
-    return this.#wellSinceMs
+    return this.#ableSinceMs
   }
 
   /** Ends all its faults. */

@@ -82,8 +82,8 @@ export class ServiceStorage {
       const spec = { type, ports: portsOf(nodePorts, named ? 0 : 1), ...addresses, ...external(type) }
       await step()
       const stored = await this.#store(making, deadlineMs, () => api.update(services, { metadata, spec } as Service))
-      const kept = new Set([...clusterIpsOf(stored), ...nodePortsOf(stored).map(String)])
-      const gone = had.filter((item) => !kept.has(item))
+      const held = new Set([...clusterIpsOf(stored), ...nodePortsOf(stored).map(String)])
+      const gone = had.filter((item) => !held.has(item))
       ledger.willRelease(gone)
       await this.#allocators.release(step, gone)
     })

@@ -2,7 +2,7 @@
 export class RepairVerdicts {
   readonly violations: string[] = []
   readonly nowMs: () => number
-  readonly #said = new Set<string>()
+  readonly #recorded = new Set<string>()
 
   constructor(nowMs: () => number) {
     this.nowMs = nowMs
@@ -10,8 +10,8 @@ export class RepairVerdicts {
 
   /** Records a violation, once. */
   violated(what: string): void {
-    if (this.#said.has(what)) return
-    this.#said.add(what)
+    if (this.#recorded.has(what)) return
+    this.#recorded.add(what)
     this.violations.push(`${at(this.nowMs())} ${what}`)
   }
 }

@@ -104,7 +104,7 @@ export class RepairWorld {
   /** Lets time pass, and judges after every event. */
   async advance(ms: number): Promise<void> {
     await this.time.runUntil(() => {
-      this.judge.look()
+      this.judge.check()
       return false
     }, ms)
   }

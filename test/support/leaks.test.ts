@@ -8,19 +8,19 @@ test('a run fails for leaks, late errors, skipped tests and a file without tests
   const args = ['scripts/test.ts', 'unit', ...files]
   const child = await spawnChild(t, process.execPath, args, { env: { TEST_GRACE_MS: '5000' } })
   const { code } = await child.exited
-  const said = child.stdout() + child.stderr()
+  const output = child.stdout() + child.stderr()
 
-  assert.equal(code, 1, said)
-  assert.match(said, /leaves-things\.ts: left open after the last test: .*process \d+ .* in state \w.*1 Timeout/)
-  assert.match(said, /leaves-things\.ts: left open after the last test: .*1 TCPServerWrap/)
-  assert.match(said, /unhandled rejection: Error: nobody listens/)
-  assert.match(said, /nobody catches/)
-  assert.match(said, /leaves-an-idle-connection\.ts: left open after the last test: socket/)
-  assert.match(said, /skipped or todo: is skipped \(test\/support\/samples\/skips\.ts\)/)
-  assert.match(said, /skipped or todo: is to be done/)
-  assert.match(said, /no test in test\/support\/samples\/is-empty\.ts/)
-  assert.doesNotMatch(said, /is-clean/)
-  assert.match(said, /^unit: 8 passed, 3 failed, 6 files/m)
+  assert.equal(code, 1, output)
+  assert.match(output, /leaves-things\.ts: left open after the last test: .*process \d+ .* in state \w.*1 Timeout/)
+  assert.match(output, /leaves-things\.ts: left open after the last test: .*1 TCPServerWrap/)
+  assert.match(output, /unhandled rejection: Error: nobody listens/)
+  assert.match(output, /nobody catches/)
+  assert.match(output, /leaves-an-idle-connection\.ts: left open after the last test: socket/)
+  assert.match(output, /skipped or todo: is skipped \(test\/support\/samples\/skips\.ts\)/)
+  assert.match(output, /skipped or todo: is to be done/)
+  assert.match(output, /no test in test\/support\/samples\/is-empty\.ts/)
+  assert.doesNotMatch(output, /is-clean/)
+  assert.match(output, /^unit: 8 passed, 3 failed, 6 files/m)
 })
 
 test('a run of a file that does not exist fails', async (t) => {

@@ -104,22 +104,22 @@ function collectOutput(child: ChildProcessByStdio<null, Readable, Readable>): {
   for (const name of ['stdout', 'stderr'] as const) {
     child[name].setEncoding('utf8').on('data', (chunk: string) => {
       text[name] += chunk
-      for (const look of [...waiting]) look()
+      for (const check of [...waiting]) check()
     })
   }
   const find = (pattern: RegExp): RegExpMatchArray | null => text.stdout.match(pattern) ?? text.stderr.match(pattern)
   const match = (pattern: RegExp, ended: Promise<unknown>): Promise<RegExpMatchArray> =>
     new Promise((resolve, reject) => {
-      const look = (): void => {
+      const check = (): void => {
         const found = find(pattern)
         if (found === null) return
-        waiting.delete(look)
+        waiting.delete(check)
         resolve(found)
       }
-      waiting.add(look)
-      look()
+      waiting.add(check)
+      check()
       void ended.then(() => {
-        waiting.delete(look)
+        waiting.delete(check)
         reject(new Error(`the process ended before ${pattern} was seen`))
       })
     })

@@ -41,14 +41,14 @@ function setUp() {
 
 test('a certificate causes one warning a week and one a day before its end, and none after its renewal', async () => {
   const { time, logger, report, samples } = setUp()
-  const look = (toMs: number): void => report('etcd-certfile', [{ fromMs: startMs - 300 * day, toMs }])
+  const reportUntil = (toMs: number): void => report('etcd-certfile', [{ fromMs: startMs - 300 * day, toMs }])
   for (let days = 0; days < 12; days++) {
-    look(startMs + 10 * day)
-    look(startMs + 10 * day)
+    reportUntil(startMs + 10 * day)
+    reportUntil(startMs + 10 * day)
     await time.advance(day)
   }
   assert.deepEqual(await samples(), [`{kind="etcd-certfile"} ${(startMs + 10 * day) / 1000}`])
-  look(startMs + 100 * day)
+  reportUntil(startMs + 100 * day)
   const fields = { kind: 'etcd-certfile', ends: '2026-01-11T00:00:00Z' }
   const line = { level: 'warn', fields, message: 'a certificate expires soon and has not been renewed' } as const
   assert.deepEqual(logger.lines, [line, line])
@@ -57,7 +57,7 @@ test('a certificate causes one warning a week and one a day before its end, and 
 
 test('a certificate that has already expired causes one warning, and one no longer in use has no metric', async () => {
   const { logger, report, samples } = setUp()
-  for (let looks = 0; looks < 3; looks++) report('client-ca-file', [{ fromMs: 0, toMs: startMs - day }])
+  for (let passes = 0; passes < 3; passes++) report('client-ca-file', [{ fromMs: 0, toMs: startMs - day }])
   assert.deepEqual(
     logger.lines.map(({ message }) => message),
     ['a certificate has expired'],

@@ -11,23 +11,23 @@ function setUp() {
   const symptom = outages.symptom()
   const present = () => symptom.present(logger, {}, 'not ready')
   const absent = () => symptom.absent(logger, {}, 'ready')
-  const said = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message)
-  return { time, logger, outages, present, absent, said }
+  const logged = () => logger.lines.filter(({ level }) => level !== 'debug').map(({ message }) => message)
+  return { time, logger, outages, present, absent, logged }
 }
 
 test('outside an outage a symptom is logged once when it begins and once when it ends', () => {
-  const { logger, present, absent, said } = setUp()
+  const { logger, present, absent, logged } = setUp()
   for (let times = 0; times < 3; times++) present()
   for (let times = 0; times < 3; times++) absent()
-  assert.deepEqual(said(), ['not ready', 'ready'])
+  assert.deepEqual(logged(), ['not ready', 'ready'])
   const never = noOutages.symptom()
   never.present(logger, {}, 'refused')
   noOutages.consequence(logger, {}, 'late')
-  assert.deepEqual(said().slice(2), ['refused', 'late'])
+  assert.deepEqual(logged().slice(2), ['refused', 'late'])
 })
 
 test('a symptom that appears and disappears during an outage or soon after it is not logged itself', async () => {
-  const { time, outages, present, absent, said } = setUp()
+  const { time, outages, present, absent, logged } = setUp()
   outages.begin()
   present()
   absent()
@@ -36,28 +36,28 @@ test('a symptom that appears and disappears during an outage or soon after it is
   await time.advance(4_900)
   present()
   absent()
-  assert.deepEqual(said(), [])
+  assert.deepEqual(logged(), [])
   assert.deepEqual(outages.takeHidden(), { 'not ready': { times: 2 } })
   assert.equal(outages.takeHidden(), undefined)
 })
 
 test('a symptom that lasts five seconds beyond the outage is then logged', async () => {
-  const { time, outages, present, absent, said } = setUp()
+  const { time, outages, present, absent, logged } = setUp()
   outages.begin()
   present()
   outages.end()
   await time.advance(5_000)
   present()
   absent()
-  assert.deepEqual(said(), ['not ready', 'ready'])
+  assert.deepEqual(logged(), ['not ready', 'ready'])
 })
 
 test('the end of a symptom is logged during an outage if its beginning was logged before', () => {
-  const { outages, present, absent, said } = setUp()
+  const { outages, present, absent, logged } = setUp()
   present()
   outages.begin()
   absent()
-  assert.deepEqual(said(), ['not ready', 'ready'])
+  assert.deepEqual(logged(), ['not ready', 'ready'])
 })
 
 test('symptoms hidden in one outage are not counted in a later one', async () => {
@@ -76,12 +76,12 @@ test('symptoms hidden in one outage are not counted in a later one', async () =>
 })
 
 test('a lasting symptom is logged again after againMs, and not before', async () => {
-  const { time, logger, outages, said } = setUp()
+  const { time, logger, outages, logged } = setUp()
   const symptom = outages.symptom({ againMs: 60_000 })
   for (let second = 0; second < 150; second++) {
     symptom.present(logger, {}, 'refused')
     await time.advance(1_000)
   }
   symptom.absent(logger, {}, 'accepted')
-  assert.deepEqual(said(), ['refused', 'refused', 'refused', 'accepted'])
+  assert.deepEqual(logged(), ['refused', 'refused', 'refused', 'accepted'])
 })

@@ -83,8 +83,8 @@ test('secrets are redacted by name and by value, at any depth, in both formats',
     logger.info({ token: 'SECRET', headers: { authorization: 'SECRET', Authorization: 'SECRET' } }, 'sent')
     logger.child({ password: 'SECRET' }).info({ user: { bearerToken: 'SECRET', accessToken: 'SECRET' } }, 'sent')
     logger.info({ a: { b: [{ c: { 'refresh-token': 'SECRET', client_key_data: ['SECRET'] } }] } }, 'sent')
-    const said = 'the server says "who is SECRET-that-was-loaded?"'
-    logger.child({ said }).warn({ error: new Error(said), deep: { list: [{ said }] } }, said)
+    const quoted = 'the server says "who is SECRET-that-was-loaded?"'
+    logger.child({ said: quoted }).warn({ error: new Error(quoted), deep: { list: [{ said: quoted }] } }, quoted)
     assert.doesNotMatch(written.join(''), /SECRET/)
     assert.match(written.join(''), /\[redacted\]/)
   }
@@ -122,18 +122,18 @@ suite('a log that nobody reads', () => {
     while ((await renewals(port)) < before + 2) await sleep(100)
     const live = await fetch(`http://127.0.0.1:${port}/livez?verbose`)
     assert.deepEqual([live.status, (await live.text()).includes('[+]log ok\n')], [200, true])
-    let said = ''
+    let stderr = ''
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
-      said += text
+      stderr += text
     })
-    while (!said.includes('log lines were lost')) await once(child.stderr, 'data')
+    while (!stderr.includes('log lines were lost')) await once(child.stderr, 'data')
     assert.match(
-      said,
+      stderr,
       /"level":"warn".*"lines":[1-9]\d*,"message":"log lines were lost: standard error was not read in time"/,
     )
     child.kill('SIGTERM')
     assert.deepEqual(await once(child, 'close'), [0, null])
-    assert.match(said.split('\n').at(-2) ?? '', /"level":"info"/, 'the last line comes out')
+    assert.match(stderr.split('\n').at(-2) ?? '', /"level":"info"/, 'the last line comes out')
   })
 
   test('takes a bounded amount of memory', async (t) => {

@@ -1,5 +1,5 @@
 import { FleetStory, incidents } from './fleet-story.ts'
-import { tellStories } from './stories.ts'
+import { testStories } from './stories.ts'
 
 const { silent } = incidents
 const BACK = { answering: true, serves: true, ready: true, connected: true, etcdFails: false, impaired: 'no' } as const
@@ -7,7 +7,7 @@ const all = ['a', 'b', 'c']
 /** Its own etcd is dead; its lease is in another etcd. */
 const etcdDead = { etcdFails: true, serves: false, connected: false, renewing: true } as const
 
-tellStories({
+testStories({
   'after an outage of the datastore a server recovers 2 s after the others, and its master is removed': [
     () => outageStory(2_000).list(['a', 'c']).wait(1_000).turn('b', BACK).list(all).wait(60_000),
     'unready-leaves-only-for-ready',

@@ -19,8 +19,8 @@ test('the story files name every invariant', () => {
   const stories = ['listed-members', 'listing-changes', 'objects'].map((file) =>
     readFileSync(new URL(`${file}.test.ts`, import.meta.url), 'utf8'),
   )
-  const untold = invariantNames.filter((name) => !stories.some((text) => text.includes(`'${name}'`)))
-  assert.deepEqual(untold, [])
+  const untested = invariantNames.filter((name) => !stories.some((text) => text.includes(`'${name}'`)))
+  assert.deepEqual(untested, [])
 })
 
 test('a lasting fault is one violation, and a second one when it returns', () => {
@@ -48,7 +48,7 @@ test('the same fault of two members gives two violations', () => {
 test('checking more often changes only the time at which a violation is detected', () => {
   const rarely = storyOfThree().turn('b', killed).wait(30_000)
   const often = storyOfThree().turn('b', killed)
-  for (let looks = 0; looks < 30_000 / 37; looks++) often.wait(37)
+  for (let checks = 0; checks < 30_000 / 37; checks++) often.wait(37)
   assert.deepEqual(often.broken, rarely.broken)
   assert.equal(often.violations[0]?.atMs, 37_020)
 })

@@ -10,12 +10,12 @@ import {
 
 type Changing = { -readonly [Key in keyof MemberState]: MemberState[Key] }
 
-const LOOK_MS = 500
+const CHECK_MS = 500
 /** By then every member has settled. */
 export const BEGIN_MS = 20_000
 
 /** The state of a member without incidents. */
-export const well: Omit<MemberState, 'name' | 'address'> = {
+export const healthy: Omit<MemberState, 'name' | 'address'> = {
   kind: 'apiserver-bootstrap',
   leaseTtlMs: 15_000,
   reconcileIntervalMs: 10_000,
@@ -82,11 +82,16 @@ export class FleetStory {
 
   constructor(members: Readonly<Record<string, Partial<MemberState>>>, bounds: Partial<Bounds> = {}) {
     this.judge = new FleetChecker({ bounds: { ...defaultBounds, ...bounds } })
-    this.#members = Object.entries(members).map(([name, state]) => ({ ...well, name, address: `at-${name}`, ...state }))
+    this.#members = Object.entries(members).map(([name, state]) => ({
+      ...healthy,
+      name,
+      address: `at-${name}`,
+      ...state,
+    }))
     this.judge.note(this.#truth(0))
     this.list(Object.keys(members))
     this.judge.note(this.#truth(BEGIN_MS))
-    this.judge.learn(this.#truth(BEGIN_MS), this.#news())
+    this.judge.learn(this.#truth(BEGIN_MS), this.#newObservations())
     this.#begun = true
   }
 
@@ -103,12 +108,12 @@ export class FleetStory {
   turn(name: string, change: Partial<MemberState>): this {
     const member = this.#members.find((one) => one.name === name)
     if (member === undefined) throw new Error(`nobody is called ${name}`)
-    this.look()
+    this.check()
     Object.assign(member, change)
     const { running, connected, serves, answering, ended, frozen } = member
     member.healthy = change.healthy ?? (running && connected && serves)
     member.renewing = change.renewing ?? (!ended && !frozen && answering && connected)
-    return this.look()
+    return this.check()
   }
 
   /** Begins another life of the sidecar of a member. */
@@ -120,9 +125,9 @@ export class FleetStory {
   }
 
   add(name: string, state: Partial<MemberState> = {}): this {
-    this.look()
-    this.#members.push({ ...well, name, address: `at-${name}`, ...state })
-    return this.look()
+    this.check()
+    this.#members.push({ ...healthy, name, address: `at-${name}`, ...state })
+    return this.check()
   }
 
   /** Both objects, or only one of them, now list the addresses of these members. */
@@ -135,7 +140,7 @@ export class FleetStory {
       if (only !== undefined && only !== object) continue
       this.#listings.push({ atMs: this.nowMs, object, addresses, byDamage: false, by: 'a', ...how })
     }
-    return this.#begun ? this.look() : this
+    return this.#begun ? this.check() : this
   }
 
   request(by: string, method: string, path: string, body?: object): this {
@@ -145,21 +150,21 @@ export class FleetStory {
 
   find(objects: Omit<ObservedObjects, 'atMs' | 'byDamage'>, byDamage = false): this {
     this.#objects.push({ ...objects, atMs: this.nowMs, byDamage })
-    return this.look()
+    return this.check()
   }
 
   wait(ms: number): this {
     const endMs = this.nowMs + ms
     while (this.nowMs < endMs) {
-      this.nowMs = Math.min(endMs, this.nowMs + LOOK_MS)
-      this.look()
+      this.nowMs = Math.min(endMs, this.nowMs + CHECK_MS)
+      this.check()
     }
     return this
   }
 
-  look(): this {
+  check(): this {
     this.judge.note(this.#truth(this.nowMs))
-    this.judge.check(this.#truth(this.nowMs), this.#news())
+    this.judge.check(this.#truth(this.nowMs), this.#newObservations())
     return this
   }
 
@@ -171,7 +176,7 @@ export class FleetStory {
     return { nowMs, members: this.#members, leasesCannotExpire: this.leasesCannotExpire }
   }
 
-  #news() {
+  #newObservations() {
     return {
       listings: this.#listings.splice(0),
       requests: this.#requests.splice(0),

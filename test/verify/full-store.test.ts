@@ -1,5 +1,5 @@
 import { type FleetStory, incidents, storyOfThree } from './fleet-story.ts'
-import { type Stories, tellStories } from './stories.ts'
+import { type Stories, testStories } from './stories.ts'
 
 const { storeCut } = incidents
 const FULL = { storeFull: true, connected: false }
@@ -23,4 +23,4 @@ function fullStory(story: FleetStory, change: Parameters<FleetStory['turn']>[1] 
   return story.turn('c', change).wait(10_000).turn('c', { frozen: false, running: true }).wait(10_000)
 }
 
-tellStories(stories)
+testStories(stories)

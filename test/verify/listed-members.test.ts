@@ -1,5 +1,5 @@
 import { FleetStory, incidents, storyOfThree } from './fleet-story.ts'
-import { type Stories, tellStories } from './stories.ts'
+import { type Stories, testStories } from './stories.ts'
 
 const { killed, sidecarKilled, stopped, serverStopped, silent, unready, cut } = incidents
 
@@ -422,4 +422,4 @@ function outageStory(): FleetStory {
   return story
 }
 
-tellStories(stories)
+testStories(stories)

@@ -1,5 +1,5 @@
 import { FleetStory, incidents, storyOfThree } from './fleet-story.ts'
-import { type Stories, tellStories } from './stories.ts'
+import { type Stories, testStories } from './stories.ts'
 
 const { killed, sidecarKilled, stopped, unready, silent, cut, storeCut } = incidents
 const BACK = { connected: true, answering: true, serves: true, ready: true }
@@ -605,4 +605,4 @@ function deletedServiceStory(byDamage: boolean): FleetStory {
   return story.wait(10_000)
 }
 
-tellStories(stories)
+testStories(stories)

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { hasSameState, type MemberState, snapshotOf } from '../../src/verify/member-state.ts'
-import { well } from './fleet-story.ts'
+import { healthy } from './fleet-story.ts'
 
-const state: MemberState = { name: 'a', address: '192.0.2.1', ...well }
+const state: MemberState = { name: 'a', address: '192.0.2.1', ...healthy }
 
 test('a snapshot copies the whole state, and a difference in any field makes the states unequal', () => {
   const copy = snapshotOf(state)

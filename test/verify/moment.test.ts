@@ -21,7 +21,7 @@ import {
   suspicionMs,
 } from '../../src/verify/moment.ts'
 import { defaultBounds, type Listing } from '../../src/verify/observation.ts'
-import { well } from './fleet-story.ts'
+import { healthy } from './fleet-story.ts'
 
 const KUBE = { kind: 'kube-apiserver' } as const
 /** The delay of each message. It makes everything that a master does 1.2 s late. */
@@ -34,7 +34,7 @@ function member(
   first: Partial<MemberState> = {},
   ...later: readonly (readonly [atMs: number, state: Partial<MemberState>])[]
 ): MemberHistory {
-  const state = { ...well, name, address: name, ...first }
+  const state = { ...healthy, name, address: name, ...first }
   const history = new MemberHistory(state, 0, defaultBounds)
   history.note(0, false)
   for (const [atMs, change] of later) {

@@ -1,6 +1,6 @@
 import type { ObservedService } from '../../src/verify/observation.ts'
 import { FleetStory, incidents, storyOfThree } from './fleet-story.ts'
-import { type Stories, tellStories } from './stories.ts'
+import { type Stories, testStories } from './stories.ts'
 
 const { killed, unready } = incidents
 const SLICE = '/apis/discovery.k8s.io/v1/namespaces/default/endpointslices/kubernetes'
@@ -257,4 +257,4 @@ const stories: Stories = {
   ],
 }
 
-tellStories(stories)
+testStories(stories)

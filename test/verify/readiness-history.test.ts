@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { MemberState } from '../../src/verify/member-state.ts'
 import { type Circumstances, ReadinessHistory } from '../../src/verify/readiness-history.ts'
-import { incidents, well } from './fleet-story.ts'
+import { healthy, incidents } from './fleet-story.ts'
 
 const UNREADY: Partial<MemberState> = incidents.unready
 const SILENT: Partial<MemberState> = incidents.silent
@@ -14,7 +14,7 @@ class Noted {
 
   at(nowMs: number, state: Partial<MemberState> = {}, around: Partial<Circumstances> = {}): this {
     const usual = { isPlaced: true, startedUnready: false, isImpaired: false, isAnother: false, lagMs: 0 }
-    this.history.note(nowMs, { ...well, name: 'a', address: 'a', ...state }, { ...usual, ...around })
+    this.history.note(nowMs, { ...healthy, name: 'a', address: 'a', ...state }, { ...usual, ...around })
     return this
   }
 

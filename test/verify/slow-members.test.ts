@@ -1,5 +1,5 @@
 import { FleetStory, incidents, storyOfThree } from './fleet-story.ts'
-import { type Stories, tellStories } from './stories.ts'
+import { type Stories, testStories } from './stories.ts'
 
 const { sidecarKilled, unready } = incidents
 const BACK = { connected: true, answering: true, serves: true, ready: true }
@@ -61,4 +61,4 @@ function backStory(): FleetStory {
     .wait(2_000)
 }
 
-tellStories(stories)
+testStories(stories)

@@ -6,10 +6,10 @@ import type { FleetStory } from './fleet-story.ts'
 export type Stories = Readonly<Record<string, readonly [() => FleetStory, ...broken: string[]]>>
 
 /** Defines a test for each story. */
-export function tellStories(stories: Stories): void {
-  for (const [story, [tell, ...broken]] of Object.entries(stories)) {
+export function testStories(stories: Stories): void {
+  for (const [story, [run, ...broken]] of Object.entries(stories)) {
     test(`${story}: ${broken.length === 0 ? 'all holds' : broken.join(', ')}`, () => {
-      const { violations } = tell()
+      const { violations } = run()
       const found = [...new Set(violations.map(({ invariant }) => invariant))].sort()
       assert.deepEqual(found, broken.sort(), violations.map(({ atMs, detail }) => `${atMs} ${detail}`).join('\n'))
     })

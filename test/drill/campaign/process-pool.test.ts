@@ -8,11 +8,11 @@ import { randomScenario } from '../../../src/drill/random/random-scenario.ts'
 test('a worker process returns the same result as a run in this process', async (t) => {
   const pool = new ProcessPool(1)
   t.after(() => pool.close())
-  const news: CampaignReport[] = []
-  await pool.workers[0]?.perform({ type: 'run', firstSeed: 3, count: 1 }, (one) => news.push(one))
+  const reports: CampaignReport[] = []
+  await pool.workers[0]?.perform({ type: 'run', firstSeed: 3, count: 1 }, (one) => reports.push(one))
   const { digest, simulatorEvents, flaps, violations } = await runSchedule(randomScenario(3), 3)
-  const [first] = news
-  assert.ok(news.length === 1 && first?.type === 'ran')
+  const [first] = reports
+  assert.ok(reports.length === 1 && first?.type === 'ran')
   const { cpuMs, fleet, ...result } = first.result
   assert.deepEqual(result, { seed: 3, digest, simulatorEvents, flaps, violations })
   assert.ok(cpuMs > 0)

@@ -70,15 +70,19 @@ test('a killed process has ended although a descendant outside its process group
 
 test('patiently retries an attempt each second until it succeeds, and reports only the first failure', async () => {
   const time = new VirtualClock()
-  const said: unknown[] = []
+  const messages: unknown[] = []
   let tries = 0
   const attempt = async (): Promise<void> => {
     if (++tries < 4) throw new Error(`no ${tries}`)
   }
-  const done = patiently(attempt, { clock: time.view(), limitMs: 60_000, report: (failure) => said.push(`${failure}`) })
+  const done = patiently(attempt, {
+    clock: time.view(),
+    limitMs: 60_000,
+    report: (failure) => messages.push(`${failure}`),
+  })
   await time.advance(3_000)
   await done
-  assert.deepEqual([tries, said], [4, ['Error: no 1']])
+  assert.deepEqual([tries, messages], [4, ['Error: no 1']])
 })
 
 test('patiently rejects with the last failure when its time limit is over', async () => {

@@ -12,8 +12,8 @@ const files = { cafile: join(data, 'ca.crt') }
 
 test('a TLS endpoint is proxied under the name of this machine that its certificate is valid for', async (t) => {
   const port = await serve(t, 'loopback')
-  const ways = await etcdPaths([parseEndpoint(`https://127.0.0.1:${port}`), parseEndpoint('http://etcd:2379')], files)
-  assert.deepEqual(ways, [
+  const paths = await etcdPaths([parseEndpoint(`https://127.0.0.1:${port}`), parseEndpoint('http://etcd:2379')], files)
+  assert.deepEqual(paths, [
     { target: { host: '127.0.0.1', port }, tlsHost: '127.0.0.1' },
     { target: { host: 'etcd', port: 2379 }, tlsHost: undefined },
   ])

@@ -12,9 +12,9 @@ import { makeTempDir } from '../../support/temp-dir.ts'
 const isRoot = process.getuid?.() === 0
 
 test('a store at a private socket is proxied at a private socket, and at no port', async (t) => {
-  const { ways, directory } = await open(t)
-  const [path = ''] = pathsOf(ways)
-  assert.equal(ways.urls.length, 1)
+  const { proxies, directory } = await open(t)
+  const [path = ''] = pathsOf(proxies)
+  assert.equal(proxies.urls.length, 1)
   assert.equal((await stat(directory)).mode & 0o777, 0o700)
   assert.equal((await stat(dirname(path))).mode & 0o777, 0o700)
   assert.equal(await echo(path), 'hello')
@@ -23,8 +23,8 @@ test('a store at a private socket is proxied at a private socket, and at no port
 test('another user cannot reach a store through the sockets of a drill', {
   skip: !isRoot && 'needs root to be somebody else',
 }, async (t) => {
-  const { ways } = await open(t)
-  const [path = ''] = pathsOf(ways)
+  const { proxies } = await open(t)
+  const [path = ''] = pathsOf(proxies)
   const script = `require('node:net').connect(process.argv[1]).on('connect', () => console.log('in')).on('error', (error) => console.log(error.code))`
   const become = `process.setgroups([]); process.setgid(65534); process.setuid(65534); ${script}`
   const child = await spawnChild(t, process.execPath, ['-e', become, path], { cwd: '/' })
@@ -33,20 +33,20 @@ test('another user cannot reach a store through the sockets of a drill', {
 })
 
 test('a cut path closes waiting connections when healed, a path that is away refuses them, and both recover', async (t) => {
-  const { ways } = await open(t)
-  const [path = ''] = pathsOf(ways)
-  assert.deepEqual([ways.cut, ways.away], [false, false])
-  ways.setCut(true)
+  const { proxies } = await open(t)
+  const [path = ''] = pathsOf(proxies)
+  assert.deepEqual([proxies.cut, proxies.away], [false, false])
+  proxies.setCut(true)
   const silent = connect(path)
   t.after(() => void silent.destroy())
   await once(silent, 'connect')
   const closed = once(silent, 'close')
-  ways.setCut(false)
+  proxies.setCut(false)
   await closed
   assert.equal(await echo(path), 'hello')
-  await ways.setAway(true)
+  await proxies.setAway(true)
   await assert.rejects(echo(path), { code: 'ENOENT' })
-  await ways.setAway(false)
+  await proxies.setAway(false)
   assert.equal(await echo(path), 'hello')
 })
 
@@ -59,7 +59,7 @@ test('socketFault reports directories whose sockets cannot be written in a list 
 })
 
 /** Proxies to an echo server at a socket. */
-async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; readonly directory: string }> {
+async function open(t: TestContext): Promise<{ readonly proxies: EtcdProxies; readonly directory: string }> {
   // The system limits a socket's path to about 100 bytes, so the directory's name is short.
   const { path, remove } = await makeTempDir('ways-')
   const root = await realpath(path)
@@ -74,14 +74,14 @@ async function open(t: TestContext): Promise<{ readonly ways: EtcdProxies; reado
   server.listen(store)
   await once(server, 'listening')
   const { socketPath = '' } = parseEndpoint(`unix://${store}`)
-  const ways = await EtcdProxies.open([{ target: { path: socketPath }, tlsHost: undefined }], directory)
+  const proxies = await EtcdProxies.open([{ target: { path: socketPath }, tlsHost: undefined }], directory)
   t.after(async () => {
-    await ways.close()
+    await proxies.close()
     for (const socket of sockets) socket.destroy()
     server.close()
     await remove()
   })
-  return { ways, directory }
+  return { proxies, directory }
 }
 
 function pathsOf({ urls }: EtcdProxies): readonly string[] {

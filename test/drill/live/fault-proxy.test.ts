@@ -77,20 +77,20 @@ test('a request that hangs is not answered, even after the rule is lifted; a del
 })
 
 test('lose-event drops one event of a watch; cut-watches breaks open watches, and new ones at the age limit', async (t) => {
-  const { proxy, send, tell, tellHalf, seen } = await open(t)
+  const { proxy, send, sendEvent, sendText, seen } = await open(t)
   const { protobuf } = trimIpAddress
   const watch = () => follow(send({ path: endpoints, query: [['watch', 'true']], stream: true, protobuf }))
   const first = watch()
-  await untilPasses('the watch to stand', () => assert.equal(tell({ type: 'ADDED', object: 1 }), 1), soon)
-  await untilPasses('the first event', () => assert.deepEqual(first.heard, [1]), soon)
+  await untilPasses('the watch to stand', () => assert.equal(sendEvent({ type: 'ADDED', object: 1 }), 1), soon)
+  await untilPasses('the first event', () => assert.deepEqual(first.received, [1]), soon)
   assert.equal(seen.at(-1)?.headers.accept, 'application/json', 'protobuf has no lines that can be lost')
-  tellHalf('{"type":"ADDED",')
+  sendText('{"type":"ADDED",')
   await sleep(awhileMs)
-  tellHalf('"object":9}\n')
-  await untilPasses('an event in two pieces', () => assert.deepEqual(first.heard, [1, 9]), soon)
+  sendText('"object":9}\n')
+  await untilPasses('an event in two pieces', () => assert.deepEqual(first.received, [1, 9]), soon)
   proxy.apply({ fault: { type: 'lose-event' } })
-  for (const event of [2, 3]) tell({ type: 'MODIFIED', object: event })
-  await untilPasses('the third event', () => assert.deepEqual(first.heard, [1, 9, 3]), soon)
+  for (const event of [2, 3]) sendEvent({ type: 'MODIFIED', object: event })
+  await untilPasses('the third event', () => assert.deepEqual(first.received, [1, 9, 3]), soon)
   proxy.apply({ fault: { type: 'cut-watches', everyMs: awhileMs }, resource: 'endpoints' })
   assert.equal(await first.end, 'broken')
   const second = watch()
@@ -225,15 +225,15 @@ async function open(t: TestContext, over: Partial<FaultProxyOptions> = {}) {
       { method: 'GET', path: '/', query: [], ...request, headers: { authorization: `Bearer ${token}` } },
       never,
     )
-  const tellHalf = (text: string): void => {
+  const sendText = (text: string): void => {
     for (const response of watches) response.write(text)
   }
   /** Returns how many watches receive the event. */
-  const tell = (event: unknown): number => {
-    tellHalf(`${JSON.stringify(event)}\n`)
+  const sendEvent = (event: unknown): number => {
+    sendText(`${JSON.stringify(event)}\n`)
     return watches.size
   }
-  return { proxy, send, seen, tell, tellHalf, stop }
+  return { proxy, send, seen, sendEvent, sendText, stop }
 }
 
 async function readJson(request: IncomingMessage): Promise<unknown> {
@@ -248,16 +248,16 @@ function bodyOf(response: ApiResponse): unknown {
 
 /** The events that a watch receives, and how it ends. */
 function follow(opened: Promise<ApiResponse>) {
-  const heard: unknown[] = []
+  const received: unknown[] = []
   const read = async (): Promise<string> => {
     const response = await opened
     if (!('stream' in response)) return `status ${response.status}`
     try {
-      for await (const event of response.stream) heard.push((event as { readonly object: unknown }).object)
+      for await (const event of response.stream) received.push((event as { readonly object: unknown }).object)
       return 'ended'
     } catch {
       return 'broken'
     }
   }
-  return { heard, end: read() }
+  return { received, end: read() }
 }

@@ -26,48 +26,48 @@ function clusterOf(readings: readonly (readonly InspectedLease[])[], readyz = '[
   return { api, leases, readyz: async () => ({ status: 200, text: readyz }) } as unknown as Cluster
 }
 
-async function saidOf(cluster: Cluster): Promise<readonly string[]> {
-  const said: string[] = []
-  await whenUnoccupied(cluster, { clock: systemClock, log: (line) => said.push(line), signal })
-  return said
+async function logOf(cluster: Cluster): Promise<readonly string[]> {
+  const lines: string[] = []
+  await whenUnoccupied(cluster, { clock: systemClock, log: (line) => lines.push(line), signal })
+  return lines
 }
 
 test('a drill begins at once if nobody maintains the list', async () => {
-  assert.deepEqual(await saidOf(clusterOf([])), [])
+  assert.deepEqual(await logOf(clusterOf([])), [])
 })
 
 test('a drill waits until left-over leases have ended, and logs that it waits', async () => {
   const dying = [lease({ type: 'ends', leftMs: 1_000 })]
-  assert.match((await saidOf(clusterOf([dying, dying, []]))).join('\n'), /^waiting for .*203\.0\.113\.5$/)
+  assert.match((await logOf(clusterOf([dying, dying, []]))).join('\n'), /^waiting for .*203\.0\.113\.5$/)
 })
 
 test('a drill is refused if leases are renewed or never end', async () => {
   const renewed = clusterOf([[lease({ type: 'ends', leftMs: 5_000 })], [lease({ type: 'ends', leftMs: 15_000 }, '2')]])
-  await assert.rejects(saidOf(renewed), { code: 'DrillFailed', message: /203\.0\.113\.5/ })
+  await assert.rejects(logOf(renewed), { code: 'DrillFailed', message: /203\.0\.113\.5/ })
   const eternal = [lease({ type: 'never' })]
-  const kept = clusterOf(Array.from({ length: 50 }, () => eternal))
-  await assert.rejects(saidOf(kept), { code: 'DrillFailed', message: /never end.*masters evict/ })
+  const everlasting = clusterOf(Array.from({ length: 50 }, () => eternal))
+  await assert.rejects(logOf(everlasting), { code: 'DrillFailed', message: /never end.*masters evict/ })
 })
 
 test('a drill is refused if the API server itself maintains the list', async () => {
   const own = '[+]poststarthook/bootstrap-controller ok'
   const listing = clusterOf([], own)
   await writeStaticList(listing.api, ['10.0.0.1'])
-  await assert.rejects(saidOf(listing), { code: 'DrillFailed', message: /10\.0\.0\.1.*reconciler-type=none/ })
-  assert.deepEqual(await saidOf(clusterOf([], own)), [], 'it lists nobody: its reconciler is none')
+  await assert.rejects(logOf(listing), { code: 'DrillFailed', message: /10\.0\.0\.1.*reconciler-type=none/ })
+  assert.deepEqual(await logOf(clusterOf([], own)), [], 'it lists nobody: its reconciler is none')
 })
 
 test('a drill is refused if the list is that of another drill, even without leases', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['10.0.0.1', '192.0.2.1'])
-  await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
+  await assert.rejects(logOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })
 
 test('a drill is refused if a killed drill left its EndpointSlice, even without Endpoints', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['192.0.2.1'])
   await drilled.api.delete(endpoints, KUBERNETES_SERVICE)
-  await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
+  await assert.rejects(logOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
 })
 
 test('a drill is refused if a killed drill left its second EndpointSlice, and the error names the slice', async () => {
@@ -84,5 +84,5 @@ test('a drill is refused if a killed drill left its second EndpointSlice, and th
     ports: [],
   })
   const message = / lists 2001:db8::1, .*; if it was killed, delete the Endpoints .*kubernetes-ipv6/
-  await assert.rejects(saidOf(drilled), { code: 'DrillFailed', message })
+  await assert.rejects(logOf(drilled), { code: 'DrillFailed', message })
 })

@@ -11,24 +11,24 @@ import { untilPasses } from '../../peers/until.ts'
 const real: RealReadyz = async () => ({ status: 200, text: '[+]ping ok\n[+]log ok\n' })
 
 test('the responder passes on the real /readyz, and reports each answer with the process that received it', async (t) => {
-  const { responder, heard } = await open(t, real)
+  const { responder, answered } = await open(t, real)
   assert.deepEqual(await ask(responder, 1), { status: 200, text: '[+]ping ok\n[+]log ok\n' })
   responder.answer = 'unready'
   await ask(responder, 2)
-  assert.deepEqual(heard, [
+  assert.deepEqual(answered, [
     [1, true],
     [2, false],
   ])
 })
 
 test('a request target that names another server is refused and does not count as a probe', async (t) => {
-  const { responder, heard } = await open(t, real)
+  const { responder, answered } = await open(t, real)
   for (const path of ['//1/readyz', '//[', 'http://127.0.0.1/1/readyz']) {
     const [response] = await once(get({ host: '127.0.0.1', port: responder.port, path, agent: false }), 'response')
     response.resume()
     assert.equal(response.statusCode, 400, path)
   }
-  assert.deepEqual(heard, [])
+  assert.deepEqual(answered, [])
 })
 
 test('the responder can be set to fail, to fail only its etcd checks, and to hang', async (t) => {
@@ -57,7 +57,7 @@ test('the responder can be set to fail, to fail only its etcd checks, and to han
 })
 
 test('a probe that still waits when the hang ends is answered, and one that has disconnected is not', async (t) => {
-  const { responder, heard } = await open(t, real)
+  const { responder, answered } = await open(t, real)
   responder.answer = 'hangs'
   const patient = ask(responder, 1)
   const gone = get({ host: '127.0.0.1', port: responder.port, path: '/2/readyz', agent: false })
@@ -67,22 +67,22 @@ test('a probe that still waits when the hang ends is answered, and one that has 
   await untilPasses('one to be gone', () => assert.equal(responder.waiting, 1), { withinMs: 10_000 })
   responder.answer = 'ready'
   assert.equal((await patient).status, 200)
-  assert.deepEqual(heard, [[1, true]])
+  assert.deepEqual(answered, [[1, true]])
 })
 
 test('the request faults of the sidecar apply to its probes', async (t) => {
-  const { responder, heard, faults } = await open(t, real)
+  const { responder, answered, faults } = await open(t, real)
   faults.add({ fault: { type: 'status', status: 503 }, only: 'probe', requests: 1 })
   assert.equal((await ask(responder, 1)).status, 503)
   faults.add({ fault: { type: 'hang' }, only: 'api' })
   assert.equal((await ask(responder, 1)).status, 200)
-  assert.deepEqual(heard, [[1, true]])
+  assert.deepEqual(answered, [[1, true]])
 })
 
 test('the responder does not answer if the real /readyz does not', async (t) => {
-  const { responder, heard } = await open(t, () => Promise.reject(new Error('away')))
+  const { responder, answered } = await open(t, () => Promise.reject(new Error('away')))
   await assert.rejects(ask(responder, 1), /socket hang up/)
-  assert.deepEqual(heard, [])
+  assert.deepEqual(answered, [])
 })
 
 async function open(
@@ -90,15 +90,15 @@ async function open(
   real: RealReadyz,
 ): Promise<{
   readonly responder: ReadyzResponder
-  readonly heard: readonly (readonly [number, boolean])[]
+  readonly answered: readonly (readonly [number, boolean])[]
   readonly faults: RequestFaults
 }> {
-  const heard: (readonly [number, boolean])[] = []
-  const onAnswer = (life: number, ready: boolean) => void heard.push([life, ready])
+  const answered: (readonly [number, boolean])[] = []
+  const onAnswer = (life: number, ready: boolean) => void answered.push([life, ready])
   const faults = new RequestFaults()
   const responder = await ReadyzResponder.open({ real, onAnswer, faults })
   t.after(() => responder.close())
-  return { responder, heard, faults }
+  return { responder, answered, faults }
 }
 
 function ask({ port }: ReadyzResponder, life: number): Promise<{ readonly status: number; readonly text: string }> {

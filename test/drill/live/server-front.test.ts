@@ -19,9 +19,9 @@ const certificate = {
 }
 
 test('the proxy of a server without TLS requires its token over TLS, and sends no credentials to the server', async (t) => {
-  const heard: IncomingHttpHeaders[] = []
+  const received: IncomingHttpHeaders[] = []
   const { url } = await startServer(t, ({ headers }, response) => {
-    heard.push(headers)
+    received.push(headers)
     response.end('{}')
   })
   const cluster = await clusterOf(t, url.href, { token: 'secret' })
@@ -40,9 +40,9 @@ test('the proxy of a server without TLS requires its token over TLS, and sends n
   assert.match(token, /^[0-9a-f]{48}$/)
   assert.equal(await statusOf(front, 'secret'), 401)
   assert.equal(await statusOf(front, undefined), 401)
-  assert.equal(heard.length, 0)
+  assert.equal(received.length, 0)
   assert.equal(await statusOf(front, token), 200)
-  assert.equal(heard[0]?.authorization, undefined)
+  assert.equal(received[0]?.authorization, undefined)
 })
 
 test('the client certificate is presented to the server only if the proxy requires its own token', async (t) => {

@@ -167,10 +167,10 @@ test('the cause of a sample is the last step that named no master, this master o
     slice(20_000, [2, 3], true),
     slice(20_009, [1, 2, 3]),
   )
-  const told = (samples: readonly Sample[]): readonly string[] =>
+  const causes = (samples: readonly Sample[]): readonly string[] =>
     samples.map(({ master, cause }) => `${cause} ${master}`)
-  assert.deepEqual(told(figures.timeToRemove.samples), ['replace master-2'])
-  assert.deepEqual(told(figures.timeToAddAgain.samples), ['replace master-2-anew', 'damage master-1'])
+  assert.deepEqual(causes(figures.timeToRemove.samples), ['replace master-2'])
+  assert.deepEqual(causes(figures.timeToAddAgain.samples), ['replace master-2-anew', 'damage master-1'])
   assert.equal(figuresOf(...begin(2), state(1000, 1, dead)).timeToRemove.samples[0]?.cause, 'nothing')
 })
 
@@ -228,19 +228,31 @@ test('deadListedMs counts a listed address where no client is served, also if it
 })
 
 test('a dead address is listed too long if it stays beyond the limit while a living master could remove it', () => {
-  const kept = (...events: readonly DrillEvent[]): number => figuresOf(...begin(3), ...events).deadListedTooLong
-  assert.equal(kept(state(1000, 2, dead), slice(18_000, [1, 3])), 0)
-  assert.equal(kept(state(1000, 2, dead), slice(18_001, [1, 3])), 1)
-  assert.equal(kept(state(1000, 2, dead), state(18_000, 3, unready)), 1, 'also if something happens at the limit')
-  assert.equal(kept(state(1000, 2, dead), state(1000, 3, frozen)), 2)
-  assert.equal(kept(state(1000, 2, dead), state(10_000, 2), state(11_000, 2, dead), slice(28_000, [1, 3])), 0)
-  assert.equal(kept(state(1000, 2, dead), state(20_000, 2), state(21_000, 2, dead)), 2)
-  assert.equal(kept(state(1000, 2, { ...dead, clientConnections: 'served' })), 0, 'no client comes to harm')
-  assert.equal(kept(slice(1000, [1, 2, 3, 77])), 0, 'no master is dead')
+  const deadListedTooLong = (...events: readonly DrillEvent[]): number =>
+    figuresOf(...begin(3), ...events).deadListedTooLong
+  assert.equal(deadListedTooLong(state(1000, 2, dead), slice(18_000, [1, 3])), 0)
+  assert.equal(deadListedTooLong(state(1000, 2, dead), slice(18_001, [1, 3])), 1)
+  assert.equal(
+    deadListedTooLong(state(1000, 2, dead), state(18_000, 3, unready)),
+    1,
+    'also if something happens at the limit',
+  )
+  assert.equal(deadListedTooLong(state(1000, 2, dead), state(1000, 3, frozen)), 2)
+  assert.equal(
+    deadListedTooLong(state(1000, 2, dead), state(10_000, 2), state(11_000, 2, dead), slice(28_000, [1, 3])),
+    0,
+  )
+  assert.equal(deadListedTooLong(state(1000, 2, dead), state(20_000, 2), state(21_000, 2, dead)), 2)
+  assert.equal(
+    deadListedTooLong(state(1000, 2, { ...dead, clientConnections: 'served' })),
+    0,
+    'no client comes to harm',
+  )
+  assert.equal(deadListedTooLong(slice(1000, [1, 2, 3, 77])), 0, 'no master is dead')
   const nobodyElse = [state(1000, 1, dead), state(1000, 2, dead), state(1000, 3, dead)]
-  assert.equal(kept(...nobodyElse), 0)
-  assert.equal(kept(...nobodyElse, state(30_000, 1), slice(47_000, [1])), 0)
-  assert.equal(kept(...nobodyElse, state(30_000, 1), slice(47_001, [1])), 2)
+  assert.equal(deadListedTooLong(...nobodyElse), 0)
+  assert.equal(deadListedTooLong(...nobodyElse, state(30_000, 1), slice(47_000, [1])), 0)
+  assert.equal(deadListedTooLong(...nobodyElse, state(30_000, 1), slice(47_001, [1])), 2)
 })
 
 test('fewestListed counts from the list at time 0 on, and ignores lists that damage wrote', () => {
@@ -359,10 +371,10 @@ test('a distribution does not depend on the order of its samples, and preserves 
   })
   fc.assert(
     fc.property(fc.array(sample), (samples) => {
-      const { samples: kept, ...figures } = distribution(samples)
+      const { samples: same, ...figures } = distribution(samples)
       const { samples: _, ...reversed } = distribution(samples.toReversed())
       assert.deepEqual(figures, reversed)
-      assert.equal(kept, samples)
+      assert.equal(same, samples)
       assert.equal(figures.count + figures.never, samples.length)
     }),
   )

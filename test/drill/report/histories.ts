@@ -5,10 +5,10 @@ export const address = (number: number): string => `192.0.2.${number}`
 
 /** A master has this state from now on. Fields that `change` omits are healthy, and the address is the number's. */
 export function state(atMs: number, number: number, change: Partial<MemberStatus> = {}): DrillEvent {
-  return { atMs, type: 'state', master: `master-${number}`, ...well(number), ...change }
+  return { atMs, type: 'state', master: `master-${number}`, ...healthy(number), ...change }
 }
 
-export function well(number: number): MemberStatus {
+export function healthy(number: number): MemberStatus {
   return {
     address: address(number),
     sidecar: 'running',

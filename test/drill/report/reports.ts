@@ -39,7 +39,7 @@ export const removed = [
 ] as const
 
 /** A master dies and stays listed. */
-export const kept = [...begin(3), step(5000, 'kill', [2]), state(5000, 2, dead)]
+export const notRemoved = [...begin(3), step(5000, 'kill', [2]), state(5000, 2, dead)]
 
 export const figures: Figures = computeFigures([{ events: removed, untilMs: 60_000 }], { deadUntilMs: 17_000 })
 
@@ -49,7 +49,7 @@ export function variant(name: string, change: Partial<VariantReport> = {}): Vari
 }
 
 export const masterCount: VariantReport = (() => {
-  const own = computeFigures([{ events: kept, untilMs: 60_000 }], { deadUntilMs: 17_000 })
+  const own = computeFigures([{ events: notRemoved, untilMs: 60_000 }], { deadUntilMs: 17_000 })
   return variant('master-count', { figures: own, knownFailures: knownFailures('master-count', own) })
 })()
 

@@ -135,11 +135,11 @@ test('a streamed transcript has the same lines as the whole one, in time order',
       for (const [index, event] of events.entries()) {
         lines.push(...transcript.take(event))
         if (event.type === 'connection' && event.atMs >= 0) failed++
-        const told = lines.reduce((sum, line) => sum + Number(/clients +(\d+)/.exec(line)?.[1] ?? 0), 0)
+        const counted = lines.reduce((sum, line) => sum + Number(/clients +(\d+)/.exec(line)?.[1] ?? 0), 0)
         const recent = events
           .slice(0, index + 1)
           .filter((one) => one.type === 'connection' && one.atMs > event.atMs - 1000 && one.atMs >= 0)
-        assert.ok(failed - told <= recent.length)
+        assert.ok(failed - counted <= recent.length)
       }
       lines.push(...transcript.end())
       assert.equal(lines.map((line) => `${line}\n`).join(''), renderTranscript({ seed: 1, violations: [], events }))

@@ -32,12 +32,12 @@ function setUp() {
       })
     }
   }
-  const tell = (event: unknown): void => {
+  const sendEvent = (event: unknown): void => {
     for (const resolve of [...events]) resolve(event)
   }
   const clock = processClock(time)
   const link = simulatedLink(inner, { server, clock, random: seededRandom(1, 'link') })
-  return { time, clock, datastore, server, inner, link, served, tell }
+  return { time, clock, datastore, server, inner, link, served, sendEvent }
 }
 
 /** The state of a promise, without waiting for it. */
@@ -80,26 +80,26 @@ test('a request to a frozen server times out, and one to a frozen server that is
 })
 
 test('a watch survives a freeze of its server, and delivers the events of that time afterwards', async () => {
-  const { time, server, link, tell } = setUp()
+  const { time, server, link, sendEvent } = setUp()
   const opened = link.send({ ...get, stream: true }, never)
   await time.advance(20)
   const response = await opened
   assert.ok('stream' in response)
-  const heard: unknown[] = []
+  const received: unknown[] = []
   const stop = new AbortController()
   void (async () => {
-    for await (const event of response.stream) heard.push(event)
+    for await (const event of response.stream) received.push(event)
   })().catch(() => {})
   await time.advance(10)
-  tell('before')
+  sendEvent('before')
   await time.advance(20)
   server.frozen = true
-  tell('meanwhile')
+  sendEvent('meanwhile')
   await time.advance(60_000)
-  assert.deepEqual(heard, ['before'])
+  assert.deepEqual(received, ['before'])
   server.frozen = false
   await time.advance(20)
-  assert.deepEqual(heard, ['before', 'meanwhile'])
+  assert.deepEqual(received, ['before', 'meanwhile'])
   server.breakStreams()
   await time.advance(10)
   stop.abort()
@@ -164,25 +164,25 @@ test('a fault rule refuses, hangs or delays matching requests only, and a refuse
 })
 
 test('cut-watches ends open watches at once and later ones at the age limit; lose-event drops one event', async () => {
-  const { time, server, link, tell } = setUp()
-  const watch = async (): Promise<{ readonly heard: unknown[]; readonly end: { state: string } }> => {
+  const { time, server, link, sendEvent } = setUp()
+  const watch = async (): Promise<{ readonly received: unknown[]; readonly end: { state: string } }> => {
     const opened = link.send({ ...get, stream: true }, never)
     await time.advance(20)
     const response = await opened
     assert.ok('stream' in response)
-    const heard: unknown[] = []
+    const received: unknown[] = []
     const read = async (): Promise<void> => {
-      for await (const event of response.stream) heard.push(event)
+      for await (const event of response.stream) received.push(event)
     }
-    return { heard, end: watched(read()) }
+    return { received, end: watched(read()) }
   }
   const first = await watch()
   server.apply({ fault: { type: 'lose-event' } })
   for (const event of ['lost', 'heard']) {
-    tell(event)
+    sendEvent(event)
     await time.advance(20)
   }
-  assert.deepEqual(first.heard, ['heard'])
+  assert.deepEqual(first.received, ['heard'])
   server.apply({ fault: { type: 'cut-watches', everyMs: 5_000 } })
   await time.advance(20)
   assert.equal(first.end.state, 'connection reset')
@@ -199,9 +199,9 @@ test('a probe returns what the server reports or what a fault rule sets, and giv
   const probe = async (): Promise<string> => {
     const answer = readiness.probe(never)
     await time.advance(5_000)
-    const said = await answer
-    if (!said.answered) return said.reason
-    return said.ready ? 'ready' : said.checks.flatMap(({ name, ok }) => (ok ? [] : [name])).join()
+    const answered = await answer
+    if (!answered.answered) return answered.reason
+    return answered.ready ? 'ready' : answered.checks.flatMap(({ name, ok }) => (ok ? [] : [name])).join()
   }
   assert.equal(await probe(), 'ready')
   const prompt = watched(readiness.probe(never))

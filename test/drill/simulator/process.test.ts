@@ -10,9 +10,9 @@ test('a frozen process receives neither lists nor changes of shared leases until
   const registry = new MemoryLeaseRegistry(time.view())
   const clock = processClock(time)
   const leases = processLeases(new MemoryLeases(registry, { ttlMs: 15_000 }), clock)
-  let looks = 0
+  let notifications = 0
   const stop = new AbortController()
-  void leases.watch(() => looks++, stop.signal)
+  void leases.watch(() => notifications++, stop.signal)
   let read = 0
   clock.freeze()
   void leases.list(never).then((list) => {
@@ -20,10 +20,10 @@ test('a frozen process receives neither lists nor changes of shared leases until
   })
   registry.addForeign('192.0.2.1')
   await time.advance(1_000)
-  assert.deepEqual([looks, read], [0, 0])
+  assert.deepEqual([notifications, read], [0, 0])
   clock.thaw()
   await time.advance(0)
-  assert.deepEqual([looks, read], [1, 1])
+  assert.deepEqual([notifications, read], [1, 1])
   stop.abort()
 })
 

@@ -31,8 +31,8 @@ for (const leaseStore of stores) {
     await fleet.advance(2_000)
     assert.deepEqual(fleet.leased, addresses(1, 2, 3))
     assert.deepEqual(fleet.listed, addresses(1, 2, 3))
-    for (const [index, { addresses: told }] of fleet.leases.entries()) {
-      assert.notDeepEqual(told, fleet.leases[index - 1]?.addresses, 'told without a change')
+    for (const [index, { addresses: reported }] of fleet.leases.entries()) {
+      assert.notDeepEqual(reported, fleet.leases[index - 1]?.addresses, 'told without a change')
     }
   })
 
@@ -169,16 +169,16 @@ test('a server that is killed while it is frozen is not frozen when it is starte
 test('/readyz gives the answer that was set, or none', async (t) => {
   const fleet = await started(t, fleetPlan(3))
   const member = fleet.member(1)
-  const told = async (answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails') => {
+  const stateAfter = async (answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails') => {
     await fleet.perform({ type: 'readyz', master: 'master-1', answer })
     await fleet.advance(10_000)
     return { ready: member.ready, answering: member.answering, serves: member.serves, listed: fleet.listed?.length }
   }
-  assert.deepEqual(await told('unready'), { ready: false, answering: true, serves: false, listed: 2 })
-  assert.deepEqual(await told('ready'), { ready: true, answering: true, serves: true, listed: 3 })
-  assert.deepEqual(await told('etcd-fails'), { ready: true, answering: true, serves: false, listed: 2 })
+  assert.deepEqual(await stateAfter('unready'), { ready: false, answering: true, serves: false, listed: 2 })
+  assert.deepEqual(await stateAfter('ready'), { ready: true, answering: true, serves: true, listed: 3 })
+  assert.deepEqual(await stateAfter('etcd-fails'), { ready: true, answering: true, serves: false, listed: 2 })
   assert.equal(member.etcdFails, true)
-  assert.equal((await told('hangs')).answering, false)
+  assert.equal((await stateAfter('hangs')).answering, false)
 })
 
 test('sidecar processes overlap; terminate-earlier ends the earlier one, and a kill ends both', async (t) => {

@@ -235,7 +235,11 @@ test('a failed write is retried after one second, then after two more; expedite(
   const cluster = await MirroredCluster.started()
   const stop = await cluster.lead()
   await cluster.service('db')
-  const mend = cluster.faults.add({ fault: { type: 'status', status: 500 }, pathPrefix: slicesPath, methods: ['POST'] })
+  const endFault = cluster.faults.add({
+    fault: { type: 'status', status: 500 },
+    pathPrefix: slicesPath,
+    methods: ['POST'],
+  })
   await cluster.endpoints('db', subsetOf('192.0.2.1'))
   await cluster.pass(900)
   assert.deepEqual(cluster.written(), ['POST 500'])
@@ -247,7 +251,7 @@ test('a failed write is retried after one second, then after two more; expedite(
   assert.deepEqual(cluster.written(), ['POST 500'])
   await cluster.pass(1_500)
   assert.deepEqual(cluster.written(), [])
-  mend()
+  endFault()
   cluster.controller?.expedite()
   await cluster.pass(0)
   assert.deepEqual(cluster.written(), ['POST 201'])

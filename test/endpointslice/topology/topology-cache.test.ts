@@ -166,13 +166,13 @@ test('the hints for a zone that loses its ready Nodes are assigned anew', () => 
   const three = ['zone-a', 'zone-b', 'zone-c', 'zone-a', 'zone-b', 'zone-c'].map((zone) => endpoint(zone, true))
   const { create } = cache.addHints(info({ toCreate: [slice(three)] }))
   assert.deepEqual(cache.overloadedServices(), [])
-  const kept = create.map((one) => ({
+  const remaining = create.map((one) => ({
     ...one,
     endpoints: (one.endpoints ?? []).filter(({ zone }) => zone !== 'zone-c'),
   }))
   cache.setNodes([node('zone-a', '6'), node('zone-b', '2'), node('zone-c', '2', 'False')])
   assert.deepEqual(cache.overloadedServices(), [serviceKey])
-  const { update, events } = cache.addHints(info({ unchanged: kept }))
+  const { update, events } = cache.addHints(info({ unchanged: remaining }))
   assert.deepEqual(update.flatMap(({ endpoints }) => endpoints ?? []).map(hintOf), [
     'zone-a',
     'zone-a',

@@ -33,7 +33,7 @@ function setUp() {
    * Somebody overwrites the list, or deletes it without a trace. It is then corrected, unless that must wait. Returns
    * whether it was corrected.
    */
-  const undoAndMend = (manager: string | undefined): boolean => {
+  const undoAndCorrect = (manager: string | undefined): boolean => {
     version += 1
     const found = manager === undefined ? undefined : list(version, manager, '198.51.100.1')
     if (overwrites.mustWait(endpoints, wanted(), found)) return false
@@ -47,33 +47,33 @@ function setUp() {
     const pattern = new RegExp(`_overwrites_total\\{kind="Endpoints",writer="${writer}"\\} (\\d+)`)
     return Number(pattern.exec(await metrics.expose())?.[1] ?? 0)
   }
-  return { time, overwrites, events, logger, undoAndMend, counted }
+  return { time, overwrites, events, logger, undoAndCorrect, counted }
 }
 
 test('corrections wait only while a callback is attached', async () => {
-  const { time, overwrites, events, undoAndMend } = setUp()
-  for (let round = 0; round < 30; round++) assert.ok(undoAndMend('x'))
+  const { time, overwrites, events, undoAndCorrect } = setUp()
+  for (let round = 0; round < 30; round++) assert.ok(undoAndCorrect('x'))
   assert.deepEqual(events, [])
   let woken = 0
   const release = overwrites.attach(() => {
     woken += 1
   })
-  assert.equal(undoAndMend('x'), false, 'thirty in a moment are a fight')
+  assert.equal(undoAndCorrect('x'), false, 'thirty in a moment are a fight')
   await time.advance(250)
   assert.equal(woken, 1)
-  assert.ok(undoAndMend('x'))
-  assert.equal(undoAndMend('x'), false)
+  assert.ok(undoAndCorrect('x'))
+  assert.equal(undoAndCorrect('x'), false)
   release()
   await time.advance(60_000)
   assert.equal(woken, 1, 'no timer is left')
-  for (let round = 0; round < 30; round++) assert.ok(undoAndMend('x'))
+  for (let round = 0; round < 30; round++) assert.ok(undoAndCorrect('x'))
 })
 
 test('during a fight a new list of masters is written at once, while corrections of foreign writes still wait', () => {
-  const { overwrites, undoAndMend } = setUp()
+  const { overwrites, undoAndCorrect } = setUp()
   overwrites.attach(() => {})
-  for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
-  assert.equal(undoAndMend('x'), false)
+  for (let round = 0; round < 10; round++) assert.ok(undoAndCorrect('x'))
+  assert.equal(undoAndCorrect('x'), false)
   const foreign = list(100, 'x', '198.51.100.1')
   const joined = list(100, 'own', '192.0.2.1', '192.0.2.2')
   assert.equal(overwrites.isWaiting(endpoints, joined, foreign), false)
@@ -140,26 +140,26 @@ test('an object that another client creates again and again is removed at growin
 })
 
 test('the first twenty writers are counted by name, all others together', async () => {
-  const { undoAndMend, counted } = setUp()
-  for (let number = 1; number <= 25; number++) undoAndMend(`writer-${number}`)
+  const { undoAndCorrect, counted } = setUp()
+  for (let number = 1; number <= 25; number++) undoAndCorrect(`writer-${number}`)
   assert.equal(await counted('writer-20'), 1)
   assert.equal(await counted('writer-21'), 0)
   assert.equal(await counted('other'), 5)
 })
 
 test('a fight names the last writer that left a trace', async () => {
-  const { overwrites, logger, undoAndMend } = setUp()
+  const { overwrites, logger, undoAndCorrect } = setUp()
   overwrites.attach(() => {})
-  for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
+  for (let round = 0; round < 10; round++) assert.ok(undoAndCorrect('x'))
   assert.ok(overwrites.mustWait(endpoints, list(99, 'own', '192.0.2.1'), undefined), 'deleted, without a trace')
   assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
 })
 
 /** Ten seconds later somebody deletes the list again and again without a trace. Returns which writer the log names. */
-async function namedForDeletions({ time, logger, undoAndMend }: ReturnType<typeof setUp>): Promise<unknown> {
+async function namedForDeletions({ time, logger, undoAndCorrect }: ReturnType<typeof setUp>): Promise<unknown> {
   await time.advance(10_000)
-  for (let round = 0; round < 10; round++) assert.ok(undoAndMend(undefined))
-  assert.equal(undoAndMend(undefined), false)
+  for (let round = 0; round < 10; round++) assert.ok(undoAndCorrect(undefined))
+  assert.equal(undoAndCorrect(undefined), false)
   const { level, fields } = logger.lines.at(-1) ?? assert.fail()
   assert.deepEqual([level, fields.corrections], ['warn', 10], 'a new fight')
   return fields.writer
@@ -167,12 +167,12 @@ async function namedForDeletions({ time, logger, undoAndMend }: ReturnType<typeo
 
 test('a fight without a trace does not name the writer of the previous fight', async () => {
   const world = setUp()
-  const { time, overwrites, logger, undoAndMend } = world
+  const { time, overwrites, logger, undoAndCorrect } = world
   overwrites.attach(() => {})
-  for (let round = 0; round < 10; round++) assert.ok(undoAndMend('x'))
-  assert.equal(undoAndMend('x'), false)
+  for (let round = 0; round < 10; round++) assert.ok(undoAndCorrect('x'))
+  assert.equal(undoAndCorrect('x'), false)
   await time.advance(250)
-  assert.ok(undoAndMend('x'))
+  assert.ok(undoAndCorrect('x'))
   assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
   assert.equal(await namedForDeletions(world), undefined)
 })
@@ -180,7 +180,7 @@ test('a fight without a trace does not name the writer of the previous fight', a
 test('a fight without a trace does not name a writer that was corrected once before it', async () => {
   const world = setUp()
   world.overwrites.attach(() => {})
-  assert.ok(world.undoAndMend('x'))
+  assert.ok(world.undoAndCorrect('x'))
   assert.equal(await namedForDeletions(world), undefined)
 })
 

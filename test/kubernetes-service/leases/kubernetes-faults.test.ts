@@ -203,9 +203,9 @@ test('an older state of a Lease from the watch of an outdated server does not co
     async *watch(resource, options) {
       const events = direct.watch(resource, options)[Symbol.asyncIterator]()
       let isLate = false
-      const told = late.promise.then(() => 'late' as const)
+      const lateEvent = late.promise.then(() => 'late' as const)
       for (let next = events.next(); ; ) {
-        const event = await Promise.race(isLate ? [next] : [next, told])
+        const event = await Promise.race(isLate ? [next] : [next, lateEvent])
         if (event === 'late') {
           isLate = true
           yield { type: 'MODIFIED', object: { ...older, kind: 'Lease' } } as never

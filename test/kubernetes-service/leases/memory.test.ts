@@ -28,23 +28,23 @@ test('a subscriber that never reads is notified of the end of each lease at the 
   const { time, registry, leases } = setUp()
   await time.advance(1_000)
   const begunMs = time.nowMs
-  const told: number[] = []
-  registry.subscribe(() => told.push(time.nowMs - begunMs))
+  const notified: number[] = []
+  registry.subscribe(() => notified.push(time.nowMs - begunMs))
   for (const address of ['192.0.2.1', '192.0.2.2', '192.0.2.3']) {
     await leases.update(holder(address), signal)
     await time.advance(2_000)
   }
   await time.advance(60_000)
-  assert.deepEqual(told, [0, 2_000, 4_000, ttlMs, ttlMs + 2_000, ttlMs + 4_000])
+  assert.deepEqual(notified, [0, 2_000, 4_000, ttlMs, ttlMs + 2_000, ttlMs + 4_000])
 })
 
 test('a new subscriber is notified of the end of a lease that existed before', async () => {
   const { time, registry, leases } = setUp()
   await leases.update(holder('192.0.2.1'), signal)
-  let told = 0
-  registry.subscribe(() => told++)
+  let notified = 0
+  registry.subscribe(() => notified++)
   await time.advance(ttlMs)
-  assert.equal(told, 1)
+  assert.equal(notified, 1)
 })
 
 test('a lease has one timer for its end, however often it is renewed', async () => {
@@ -56,12 +56,12 @@ test('a lease has one timer for its end, however often it is renewed', async () 
 
 test('after one of two subscribers has ended only the other is notified; after the last no timer is left', async () => {
   const { time, clock, registry, leases } = setUp()
-  const told: string[] = []
-  const [endFirst, endSecond] = ['first', 'second'].map((name) => registry.subscribe(() => told.push(name)))
+  const notified: string[] = []
+  const [endFirst, endSecond] = ['first', 'second'].map((name) => registry.subscribe(() => notified.push(name)))
   await leases.update(holder('192.0.2.1'), signal)
   endFirst?.()
   await time.advance(ttlMs)
-  assert.deepEqual(told, ['first', 'second', 'second'])
+  assert.deepEqual(notified, ['first', 'second', 'second'])
   await leases.update(holder('192.0.2.1'), signal)
   assert.equal(clock.timers, 1)
   endSecond?.()

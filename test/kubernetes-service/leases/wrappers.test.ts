@@ -94,13 +94,13 @@ test('a watch that fails or ends is started again after growing pauses, and the 
       return begun.length % 2 === 0 ? Promise.resolve() : Promise.reject(new Error('away'))
     },
   })
-  let looks = 0
+  let notifications = 0
   const stop = new AbortController()
-  const watching = leases.watch(() => looks++, stop.signal)
+  const watching = leases.watch(() => notifications++, stop.signal)
   await time.advance(60_000)
   stop.abort()
   await watching
-  assert.equal(looks, begun.length - 1)
+  assert.equal(notifications, begun.length - 1)
   const distances = begun.slice(1).map((ms, index) => ms - (begun[index] ?? 0))
   assert.ok(begun.length >= 7 && begun.length <= 11, `${begun.length} tries in a minute`)
   assert.deepEqual(

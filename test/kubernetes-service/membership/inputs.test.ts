@@ -48,12 +48,12 @@ test('an older probe does not overrule a newer one, unless only the older one wa
     const { serving, failsByEtcd, probedAtMs, readySinceAtMs } = after({ server }, probed(input)).state.server
     return [serving, failsByEtcd, probedAtMs, readySinceAtMs !== undefined]
   }
-  const kept = [true, false, 99_900, true]
-  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_950 }, { sentAtMs: 99_899, ...failing }), kept)
-  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_900 }, { sentAtMs: 99_899, ...failing }), kept)
+  const known = [true, false, 99_900, true]
+  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_950 }, { sentAtMs: 99_899, ...failing }), known)
+  assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_900 }, { sentAtMs: 99_899, ...failing }), known)
   assert.deepEqual(
     ofServer({ ...newer, answeredAtMs: 99_000 }, { sentAtMs: 99_899, ...failing, answered: false }),
-    kept,
+    known,
   )
   const overruled = [false, true, 99_900, false]
   assert.deepEqual(ofServer({ ...newer, answeredAtMs: 99_000 }, { sentAtMs: 99_899, ...failing }), overruled)
@@ -163,10 +163,10 @@ test('a failure is assumed if a server was not seen for too long, between two pr
     const { readySinceAtMs, failedAtMs } = after({ server }, probed({ sentAtMs }), nowMs).state.server
     return [readySinceAtMs, failedAtMs]
   }
-  const kept = [1_000, undefined]
-  assert.deepEqual(since(80_000, 80_000 + unseenMs - 1, 80_000 + unseenMs), kept)
+  const known = [1_000, undefined]
+  assert.deepEqual(since(80_000, 80_000 + unseenMs - 1, 80_000 + unseenMs), known)
   assert.deepEqual(since(80_000, 80_000 + unseenMs, 80_001 + unseenMs), [80_001 + unseenMs, 80_000])
-  assert.deepEqual(since(80_000, 80_001, 80_000 + unseenMs), kept)
+  assert.deepEqual(since(80_000, 80_001, 80_000 + unseenMs), known)
   assert.deepEqual(since(80_000, 80_001, 80_001 + unseenMs), [80_001 + unseenMs, 80_000])
 })
 
@@ -193,35 +193,35 @@ test('a failed read is due again after a pause, and a change makes a read due at
 test('the list is reconciled when the leases imply a different list, regardless of their order', () => {
   const two = holder(2, { addresses: ['192.0.2.2', '2001:db8::2'] })
   const pair = [leaseOf(self), leaseOf(two)]
-  const looks = (found: readonly MasterLease[], before: readonly MasterLease[] = pair): boolean =>
+  const reconciles = (found: readonly MasterLease[], before: readonly MasterLease[] = pair): boolean =>
     after({ fleet: { leases: before } }, leases(found)).effects.some(({ type }) => type === 'reconcile')
-  assert.equal(looks(pair), false)
-  assert.equal(looks(pair.toReversed()), false)
-  assert.equal(looks([leaseOf({ ...self }), leaseOf({ ...two, confirms: ['life-3/1'] })]), false)
+  assert.equal(reconciles(pair), false)
+  assert.equal(reconciles(pair.toReversed()), false)
+  assert.equal(reconciles([leaseOf({ ...self }), leaseOf({ ...two, confirms: ['life-3/1'] })]), false)
   const others: readonly Partial<Holder>[] = [
     ...([{ host: 'host-3' }, { state: 'failing' }, { addresses: ['192.0.2.2'] }] as const),
     ...[{ addresses: ['192.0.2.2', '2001:db8::3'] }, { addresses: ['192.0.2.2', '2001:db8::2', '192.0.2.3'] }],
     ...[{ ports: { securePort: 443, nodePort: 0 } }, { ports: { securePort: 6443, nodePort: 30_000 } }],
   ]
   for (const other of others)
-    assert.equal(looks([leaseOf(self), leaseOf({ ...two, ...other })]), true, JSON.stringify(other))
-  assert.equal(looks([leaseOf(self), { address: '192.0.2.2' }]), true)
-  assert.equal(looks([leaseOf(self), leaseOf(two, { address: '192.0.2.4' })]), true)
-  assert.equal(looks([...pair, leaseOf(holder(3))]), true)
-  assert.equal(looks([...pair, leaseOf(self)]), true)
-  assert.equal(looks([leaseOf(self)]), true, 'its expiry is suspected')
+    assert.equal(reconciles([leaseOf(self), leaseOf({ ...two, ...other })]), true, JSON.stringify(other))
+  assert.equal(reconciles([leaseOf(self), { address: '192.0.2.2' }]), true)
+  assert.equal(reconciles([leaseOf(self), leaseOf(two, { address: '192.0.2.4' })]), true)
+  assert.equal(reconciles([...pair, leaseOf(holder(3))]), true)
+  assert.equal(reconciles([...pair, leaseOf(self)]), true)
+  assert.equal(reconciles([leaseOf(self)]), true, 'its expiry is suspected')
   // A withdrawn master that is gone is not missing.
   const withdrawn = { ...two, state: 'withdrawn' } as const
   const gone = [leaseOf(self), leaseOf(withdrawn)]
-  assert.equal(looks([leaseOf(self), leaseOf({ ...withdrawn, host: 'host-3' })], gone), true)
-  assert.equal(looks([leaseOf(self), leaseOf(withdrawn, { address: '192.0.2.4' })], gone), true)
-  assert.equal(looks([leaseOf(self), leaseOf(self)], gone), true)
-  assert.equal(looks([leaseOf(self), leaseOf(two)], [leaseOf(self), leaseOf(self)]), true)
+  assert.equal(reconciles([leaseOf(self), leaseOf({ ...withdrawn, host: 'host-3' })], gone), true)
+  assert.equal(reconciles([leaseOf(self), leaseOf(withdrawn, { address: '192.0.2.4' })], gone), true)
+  assert.equal(reconciles([leaseOf(self), leaseOf(self)], gone), true)
+  assert.equal(reconciles([leaseOf(self), leaseOf(two)], [leaseOf(self), leaseOf(self)]), true)
   const suspected = [leaseOf(self), leaseOf(two, { expirySuspected: true })]
-  assert.equal(looks(pair, suspected), true)
+  assert.equal(reconciles(pair, suspected), true)
   const kubeApiservers = [leaseOf(self), { address: '192.0.2.7' }]
-  assert.equal(looks(structuredClone(kubeApiservers), kubeApiservers), false)
-  assert.equal(looks([leaseOf(self), leaseOf(holder(7))], kubeApiservers), true)
+  assert.equal(reconciles(structuredClone(kubeApiservers), kubeApiservers), false)
+  assert.equal(reconciles([leaseOf(self), leaseOf(holder(7))], kubeApiservers), true)
 })
 
 test('the renewal of a lease that was found at the start triggers a reconciliation', () => {

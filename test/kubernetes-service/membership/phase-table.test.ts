@@ -66,7 +66,7 @@ function state(
 
 const leaving = { type: 'leaving', mode: 'withdraw', sinceAtMs: nowMs - 200, before: 'ready', departure } as const
 const asked = { state: 'failing', departure } as const
-const said = { state: 'leaving', departure } as const
+const announced = { state: 'leaving', departure } as const
 const requested = (type: 'renew' | 'mark' | 'remove', self: Partial<Holder>) => ({
   request: { type, holder: holder(1, self), sentAtMs: nowMs - 50 },
 })
@@ -83,15 +83,15 @@ const rows: Readonly<Record<string, Membership>> = {
   'listed, `ready`': state({ type: 'listed', departure: undefined }, {}, ready),
   'listed, `failing`': state({ type: 'listed', departure }, asked, unready),
   'listed, `unready`': state({ type: 'listed', departure: undefined }, { state: 'unready' }, unready),
-  'leaving, announcing': state({ ...leaving, step: { type: 'announcing' } }, {}, ready, requested('mark', said)),
+  'leaving, announcing': state({ ...leaving, step: { type: 'announcing' } }, {}, ready, requested('mark', announced)),
   'leaving, waiting': state(
     { ...leaving, step: { type: 'waiting', sinceAtMs: nowMs - 200, untilAtMs: nowMs + 1_000 } },
-    said,
+    announced,
     ready,
   ),
   'leaving, removing': state(
     { ...leaving, step: { type: 'removing' } },
-    said,
+    announced,
     ready,
     requested('remove', { state: 'withdrawn' }),
   ),

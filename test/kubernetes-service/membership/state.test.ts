@@ -71,7 +71,7 @@ for (const [says, phase, given, fault] of table) {
 test('a lease that had to be created again is reported as corrected, a lease that was only renewed is not', () => {
   const timings = membershipTimings({ leaseTtlMs: 15_000, reconcileIntervalMs: 10_000, readinessProbePeriodMs: 1_000 })
   let state = began
-  const told: unknown[] = []
+  const reported: unknown[] = []
   for (const [nowMs, input] of [
     [0, 'corrected'],
     [1_000, 'corrected'],
@@ -80,11 +80,12 @@ test('a lease that had to be created again is reported as corrected, a lease tha
     const effects: MembershipEffect[] = []
     state = contended(state, input, { nowMs, timings, effects })
     for (const effect of effects) {
-      if (effect.type === 'report' && effect.event.type === 'contention') told.push([input, effect.event.corrected])
+      if (effect.type === 'report' && effect.event.type === 'contention') reported.push([input, effect.event.corrected])
     }
   }
-  assert.ok(told.length >= 2)
-  for (const one of told) assert.ok(Array.isArray(one) && one[1] === (one[0] === 'corrected'), JSON.stringify(told))
+  assert.ok(reported.length >= 2)
+  for (const one of reported)
+    assert.ok(Array.isArray(one) && one[1] === (one[0] === 'corrected'), JSON.stringify(reported))
 })
 
 test('a master that returns to the list repeats a write that was refused or met a conflict', () => {

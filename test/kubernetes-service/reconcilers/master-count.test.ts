@@ -51,7 +51,7 @@ async function setUp() {
         ports,
         reconciler,
         warnings: () => logger.lines.filter(({ level }) => level === 'warn').length,
-        async look(cause) {
+        async reconcile(cause) {
           if (cause === 'interval') await reconciler.refreshMembers(signal)
           const [seen] = (await api.list(endpoints)).items
           const [slice] = (await api.list(endpointSlices)).items
@@ -86,7 +86,7 @@ interface Member {
   readonly reconciler: MasterCountEndpointReconciler
   warnings(): number
   /** What the controller does after an interval, or after a change of the objects. */
-  look(cause: 'interval' | 'objects'): Promise<void>
+  reconcile(cause: 'interval' | 'objects'): Promise<void>
   leave(): Promise<'left' | 'last-one'>
   remove(): Promise<void>
 }
@@ -100,8 +100,8 @@ async function settle(world: World, members: readonly Member[]): Promise<number>
     const before = await world.revision()
     // In every other round all reconcile at once, then one after the other: after a conflict a reconciliation is
     // repeated.
-    if (rounds % 2 === 0) await Promise.allSettled(members.map((member) => member.look('objects')))
-    for (const member of members) await member.look('objects')
+    if (rounds % 2 === 0) await Promise.allSettled(members.map((member) => member.reconcile('objects')))
+    for (const member of members) await member.reconcile('objects')
     if ((await world.revision()) === before) return rounds
   }
 }
@@ -122,7 +122,7 @@ test('as many masters are listed as there are masters or places, whichever is le
     const members = Array.from({ length: masters }, (_, index) => world.open(`192.0.2.${index + 1}`, count))
     for (let round = 0; round < 3; round += 1) {
       for (const member of shuffled(members, random)) {
-        await member.look('interval')
+        await member.reconcile('interval')
         if (random.next() < 0.5) await settle(world, shuffled(members, random))
       }
     }
@@ -145,7 +145,7 @@ test('whatever happens to the list, the masters stop writing before the next int
     )
     for (let interval = 0; interval < 5; interval += 1) {
       for (const member of shuffled(members, random)) {
-        await member.look('interval')
+        await member.reconcile('interval')
         const somebody = `192.0.2.${1 + Math.floor(random.next() * 9)}`
         if (random.next() < 0.3) await world.list(...new Set([...(await world.listed()), somebody]))
         if (random.next() < 0.2) await world.list()
@@ -160,11 +160,11 @@ test('whatever happens to the list, the masters stop writing before the next int
 test('a master that lost its place takes it back at its next interval, not when it sees the loss', async () => {
   const world = await setUp()
   const [one, two, three] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2), world.open('192.0.2.3', 2)]
-  for (const member of [one, two, three]) await member.look('interval')
+  for (const member of [one, two, three]) await member.reconcile('interval')
   assert.deepEqual(await world.listed(), ['192.0.2.2', '192.0.2.3'])
-  await one.look('objects')
+  await one.reconcile('objects')
   assert.deepEqual(await world.listed(), ['192.0.2.2', '192.0.2.3'])
-  await one.look('interval')
+  await one.reconcile('interval')
   assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.3'])
   assert.equal(await settle(world, [one, two, three]), 0)
 })
@@ -172,21 +172,21 @@ test('a master that lost its place takes it back at its next interval, not when 
 test('damage is corrected at once: a missing label, extra subsets, not-ready addresses, a deleted list, a lost slice', async () => {
   const world = await setUp()
   const member = world.open('192.0.2.1', 2)
-  await member.look('interval')
+  await member.reconcile('interval')
   await world.list('192.0.2.1', '198.51.100.7')
-  await member.look('objects')
+  await member.reconcile('objects')
   const right = await world.stored()
   const [subset] = right.subsets ?? []
   const foreign = { addresses: [{ ip: '203.0.113.9' }], ports: member.ports }
   for (const [damage, expected] of [
-    [{ ...right, metadata: { ...right.metadata, labels: { kept: 'yes' } } }, ['192.0.2.1', '198.51.100.7']],
+    [{ ...right, metadata: { ...right.metadata, labels: { other: 'yes' } } }, ['192.0.2.1', '198.51.100.7']],
     [{ ...right, subsets: [{ ...subset, notReadyAddresses: foreign.addresses }] }, ['192.0.2.1', '198.51.100.7']],
     [{ ...right, subsets: [subset, foreign] }, ['192.0.2.1']],
   ] as [Endpoints, string[]][]) {
     await world.list('192.0.2.1', '198.51.100.7')
     const { resourceVersion = '' } = (await world.stored()).metadata ?? {}
     await world.api.update(endpoints, { ...damage, metadata: { ...damage.metadata, resourceVersion } })
-    await member.look('objects')
+    await member.reconcile('objects')
     const { metadata, subsets } = await world.stored()
     assert.equal(metadata?.labels?.['endpointslice.kubernetes.io/skip-mirror'], 'true')
     assert.deepEqual(
@@ -197,10 +197,10 @@ test('damage is corrected at once: a missing label, extra subsets, not-ready add
     assert.deepEqual(await world.slice(), expected)
   }
   await world.api.delete(endpoints, KUBERNETES_SERVICE)
-  await member.look('objects')
+  await member.reconcile('objects')
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
   await world.api.delete(endpointSlices, KUBERNETES_SERVICE)
-  await member.look('objects')
+  await member.reconcile('objects')
   assert.deepEqual(await world.slice(), ['192.0.2.1'])
 })
 
@@ -208,15 +208,15 @@ test('masters with different counts flap a few times in an interval, not without
   const world = await setUp()
   const [one, two] = [world.open('192.0.2.1', 1), world.open('192.0.2.2', 2)]
   for (let interval = 1; interval <= 3; interval += 1) {
-    await one.look('interval')
-    await two.look('interval')
+    await one.reconcile('interval')
+    await two.reconcile('interval')
     assert.ok((await settle(world, [one, two])) <= 3)
   }
   assert.deepEqual([one.warnings(), two.warnings()], [1, 1])
   await world.list('192.0.2.1')
-  await two.look('objects')
+  await two.reconcile('objects')
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
-  await two.look('interval')
+  await two.reconcile('interval')
   assert.deepEqual(await world.listed(), ['192.0.2.1', '192.0.2.2'])
 })
 
@@ -224,39 +224,39 @@ test('a master corrects the ports when it is alone, and leaves them unchanged be
   const world = await setUp()
   const [old, renewed] = [world.open('192.0.2.1', 2, 6443), world.open('192.0.2.2', 2, 7443)]
   const port = async () => (await world.stored()).subsets?.[0]?.ports?.[0]?.port
-  await old.look('interval')
-  await renewed.look('interval')
+  await old.reconcile('interval')
+  await renewed.reconcile('interval')
   assert.equal(await settle(world, [old, renewed]), 0)
   assert.deepEqual([await world.listed(), await port()], [['192.0.2.1', '192.0.2.2'], 6443])
   assert.equal(await old.leave(), 'left')
-  await renewed.look('interval')
+  await renewed.reconcile('interval')
   assert.equal(await port(), 7443)
 })
 
 test('ports are left unchanged beside another master that is seen for the first time', async () => {
   const world = await setUp()
   const one = world.open('192.0.2.1', 2, 7443)
-  await one.look('interval')
+  await one.reconcile('interval')
   await world.list('192.0.2.1', '192.0.2.2')
-  await one.look('objects')
+  await one.reconcile('objects')
   assert.equal((await world.stored()).subsets?.[0]?.ports?.[0]?.port, 6443)
 })
 
 test('the last master stays listed when it leaves, and is removed on request only after its reconciler was stopped', async () => {
   const world = await setUp()
   const [one, two] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
-  await one.look('interval')
-  await two.look('interval')
+  await one.reconcile('interval')
+  await two.reconcile('interval')
   assert.equal(await one.leave(), 'left')
   assert.deepEqual([await world.listed(), await world.slice()], [['192.0.2.2'], ['192.0.2.2']])
   assert.equal(await two.leave(), 'last-one')
   await assert.rejects(two.remove(), { code: 'NoLiveMasters' })
   assert.deepEqual(await world.listed(), ['192.0.2.2'])
   two.reconciler.stopReconciling()
-  await two.look('interval')
+  await two.reconcile('interval')
   await two.remove()
   assert.deepEqual([await world.listed(), await world.slice()], [[], []])
-  await two.look('interval')
+  await two.reconcile('interval')
   await two.remove()
   assert.deepEqual(await world.listed(), [])
 })
@@ -264,7 +264,7 @@ test('the last master stays listed when it leaves, and is removed on request onl
 test('masters that leave at the same moment do not empty the list: the second one fails, then finds itself the last', async () => {
   const world = await setUp()
   const members = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
-  for (const member of members) await member.look('interval')
+  for (const member of members) await member.reconcile('interval')
   const both = await Promise.allSettled(members.map((member) => member.leave()))
   assert.deepEqual(both.map(({ status }) => status).toSorted(), ['fulfilled', 'rejected'])
   const second = members[both.findIndex(({ status }) => status === 'rejected')]
@@ -275,7 +275,7 @@ test('masters that leave at the same moment do not empty the list: the second on
 test('a removal that reached the Endpoints but not the slice continues from there', async () => {
   const world = await setUp()
   const member = world.open('192.0.2.1', 1)
-  await member.look('interval')
+  await member.reconcile('interval')
   member.reconciler.stopReconciling()
   world.fail('endpointslices')
   await assert.rejects(member.remove(), { code: 'ServerError' })
@@ -289,9 +289,9 @@ test('the entry of an earlier life is cleared, unless it is the last', async () 
   const world = await setUp()
   const [one, two] = [world.open('192.0.2.1', 2), world.open('192.0.2.2', 2)]
   const clear = (member: Member) => member.reconciler.clearAway(member.ip, member.ports, signal)
-  await one.look('interval')
+  await one.reconcile('interval')
   assert.equal(await clear(one), false)
-  await two.look('interval')
+  await two.reconcile('interval')
   assert.equal(await clear(one), true)
   assert.equal(await clear(one), false)
   assert.deepEqual(await world.listed(), ['192.0.2.2'])
@@ -300,13 +300,13 @@ test('the entry of an earlier life is cleared, unless it is the last', async () 
 test('taking a place back at the interval uses up none of the corrections that may follow', async () => {
   const world = await setUp()
   const one = world.open('192.0.2.1', 1)
-  await one.look('interval')
+  await one.reconcile('interval')
   await world.list('192.0.2.2')
-  await one.look('interval')
+  await one.reconcile('interval')
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
   for (let correction = 1; correction <= 3; correction += 1) {
     await world.list('192.0.2.1', `192.0.2.${correction + 1}`)
-    await one.look('objects')
+    await one.reconcile('objects')
     assert.deepEqual(await world.listed(), ['192.0.2.1'], `correction ${correction}`)
   }
 })
@@ -314,32 +314,32 @@ test('taking a place back at the interval uses up none of the corrections that m
 test('damage that does not change the addresses uses up none of the corrections of a listed master', async () => {
   const world = await setUp()
   const one = world.open('192.0.2.1', 1)
-  await one.look('interval')
+  await one.reconcile('interval')
   for (let damage = 0; damage < 4; damage += 1) {
     const { metadata, ...stored } = await world.stored()
     await world.api.update(endpoints, { ...stored, metadata: { ...metadata, labels: { damaged: `${damage}` } } })
-    await one.look('objects')
+    await one.reconcile('objects')
   }
   await world.list('192.0.2.1', '192.0.2.2')
-  await one.look('objects')
+  await one.reconcile('objects')
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
-  await one.look('interval')
+  await one.reconcile('interval')
   assert.equal(one.warnings(), 0)
 })
 
 test('while a policy forbids writing Endpoints, masters do not overwrite the slice of each other', async () => {
   const world = await setUp()
   const [one, two, three] = [1, 2, 3].map((number) => world.open(`192.0.2.${number}`, 3)) as [Member, Member, Member]
-  await one.look('interval')
+  await one.reconcile('interval')
   const { resourceVersion } = (await world.api.get(endpointSlices, KUBERNETES_SERVICE)).metadata ?? {}
   world.fail('endpoints', 'Invalid')
   for (let round = 0; round < 2; round += 1) {
-    for (const joining of [two, three]) await assert.rejects(joining.look('interval'), { code: 'Invalid' })
-    await one.look('interval')
+    for (const joining of [two, three]) await assert.rejects(joining.reconcile('interval'), { code: 'Invalid' })
+    await one.reconcile('interval')
     const slice = await world.api.get(endpointSlices, KUBERNETES_SERVICE)
     assert.equal(slice.metadata?.resourceVersion, resourceVersion, 'a plan by count is only that of one master')
   }
   world.fail(undefined)
-  for (const joining of [two, three]) await joining.look('interval')
+  for (const joining of [two, three]) await joining.reconcile('interval')
   assert.deepEqual(await world.slice(), ['192.0.2.1', '192.0.2.2', '192.0.2.3'])
 })

@@ -4,7 +4,7 @@ import { RunningProcess } from '../../peers/process.ts'
 // Run by test/peers/reaper.test.ts, which ends it in every way.
 
 const owner = openOwner()
-const kept = temporaryDirectory(owner, 'kept')
+const held = temporaryDirectory(owner, 'kept')
 const done = openOwner()
 temporaryDirectory(done, 'done')
 const { pid } = await RunningProcess.start(owner, {
@@ -13,4 +13,4 @@ const { pid } = await RunningProcess.start(owner, {
   args: ['--eval', 'setInterval(() => {}, 1000)'],
 })
 await done.close()
-console.log(`process ${pid} directory ${kept}.`)
+console.log(`process ${pid} directory ${held}.`)

@@ -116,9 +116,9 @@ test('the printed commands change the ClusterIP of a Service and preserve its ot
     / # .*external address may change$/,
   )
   for (const command of finding?.remedy ?? []) await execute(command)
-  const { clusterIP: _old, clusterIPs: _olds, ...kept } = before ?? {}
-  const { clusterIP: _new, clusterIPs: _news, ...after } = (await api.get(services, name)).spec ?? {}
-  assert.deepEqual(after, kept)
+  const { clusterIP: _old, clusterIPs: _olds, ...rest } = before ?? {}
+  const { clusterIP: _new, clusterIPs: _newAddresses, ...after } = (await api.get(services, name)).spec ?? {}
+  assert.deepEqual(after, rest)
 })
 
 test('an IP family that is no longer among the ranges is not restored', () => {

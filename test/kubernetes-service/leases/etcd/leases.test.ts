@@ -57,15 +57,15 @@ test('a steady renewal is two grants and two guarded writes, and a watching mast
     const { time, open } = openWorld(flavour)
     const [renewing, watching] = [open(), open()]
     const end = new AbortController()
-    let looks = 0
-    const ended = watching.leases.watch(() => looks++, end.signal)
+    let notifications = 0
+    const ended = watching.leases.watch(() => notifications++, end.signal)
     t.after(() => {
       end.abort()
       return ended
     })
     await renewing.leases.update(self, signal)
     await time.advance(0)
-    looks = 0
+    notifications = 0
     renewing.calls.length = 0
     for (let round = 0; round < 360; round++) {
       await time.advance(10_000)
@@ -78,7 +78,7 @@ test('a steady renewal is two grants and two guarded writes, and a watching mast
       'update apiserver-bootstrap/holders/192.0.2.1/host',
       'update masterleases/192.0.2.1',
     ])
-    assert.deepEqual([looks, watching.calls], [0, []])
+    assert.deepEqual([notifications, watching.calls], [0, []])
     end.abort()
     await ended
   }
@@ -312,9 +312,9 @@ test('unusable leases and records are ignored and logged once; the others are li
   }
   await leases.update(self, signal)
   for (let read = 1; read <= 3; read++) assert.deepEqual(await liveIn(leases), [{ address: '192.0.2.1', holder: self }])
-  const said = logger.lines.map(({ level, fields }) => `${level} ${String(fields.key).replace('/registry/', '')}`)
+  const logged = logger.lines.map(({ level, fields }) => `${level} ${String(fields.key).replace('/registry/', '')}`)
   assert.deepEqual(
-    said.sort(),
+    logged.sort(),
     Object.keys(bad)
       .map((key) => `warn ${key}`)
       .sort(),
@@ -477,12 +477,12 @@ test('a master does not delete a lease that a kube-apiserver renews too, and the
   }
   await one.leases.update(self, signal)
   const warnings = () => one.logger.lines.filter(({ level }) => level === 'warn').length
-  for (const told of [0, 1, 1]) {
+  for (const expected of [0, 1, 1]) {
     await time.advance(5_000)
     await renewAsKubeApiserver()
     await time.advance(5_000)
     await one.leases.update(self, signal)
-    assert.equal(warnings(), told)
+    assert.equal(warnings(), expected)
   }
   await one.leases.mark({ ...self, state: 'leaving' }, signal)
   assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1', holder: { ...self, coHolder: true } }])
@@ -946,13 +946,13 @@ test('a watch reports when it breaks and when it is established again, and then 
   const { time, open } = openWorld()
   const master = open()
   const end = new AbortController()
-  let looks = 0
-  const ended = master.leases.watch(() => looks++, end.signal)
+  let notifications = 0
+  const ended = master.leases.watch(() => notifications++, end.signal)
   await time.advance(0)
-  assert.equal(looks, 2)
+  assert.equal(notifications, 2)
   master.breakWatches(unreachable)
   await time.advance(2_000)
-  assert.equal(looks, 4)
+  assert.equal(notifications, 4)
   end.abort()
   await ended
   assert.deepEqual(

@@ -7,7 +7,7 @@ const stale = '1'
 /** delete: preconditions, finalizers, and the state afterwards. */
 export const deletionCases: readonly ContractCase[] = [
   {
-    name: 'delete removes the object; deleting it again is NotFound',
+    name: 'delete removes an object, and a second delete is NotFound',
     async run({ api, namespace }) {
       await api.create(endpoints, endpointsIn(namespace, 'a'))
       await api.delete(endpoints, { namespace, name: 'a' })
@@ -16,7 +16,7 @@ export const deletionCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'delete goes through when uid and resourceVersion are the live ones',
+    name: 'delete with the current uid and resourceVersion removes the object',
     async run({ api, namespace }) {
       const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const { uid, resourceVersion } = metadata ?? {}
@@ -25,7 +25,7 @@ export const deletionCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'delete is a Conflict when uid or resourceVersion are of another state, and the object stays',
+    name: 'delete with another uid or an old resourceVersion is a Conflict and does not change the object',
     async run({ api, namespace }) {
       const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const ref = { namespace, name: 'a' }
@@ -36,7 +36,7 @@ export const deletionCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an object with a finalizer is marked deleted, and goes when the finalizer does',
+    name: 'an object with a finalizer gets a deletionTimestamp, and is removed together with its last finalizer',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       const created = await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
@@ -49,7 +49,7 @@ export const deletionCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'deleting what is marked already changes nothing',
+    name: 'a second delete of an object with a deletionTimestamp changes nothing',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
@@ -60,7 +60,7 @@ export const deletionCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an object that is marked deleted takes changes, but no new finalizer',
+    name: 'an object with a deletionTimestamp can be changed, but cannot get a new finalizer',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
@@ -74,7 +74,7 @@ export const deletionCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'what is created again is another object',
+    name: 'an object that is created again has a new uid, and a delete with the former uid is a Conflict',
     async run({ api, namespace }) {
       const first = await api.create(endpoints, endpointsIn(namespace, 'a'))
       await api.delete(endpoints, { namespace, name: 'a' })

@@ -25,7 +25,7 @@ const dual = { policy: 'PreferDualStack', families: ['IPv4', 'IPv6'], count: 2 }
 /** How a server with an IPv4 and an IPv6 range ({@link dualStackRanges}) handles the families of a Service. */
 export const dualStackCases: readonly ContractCase[] = [
   {
-    name: 'a Service is given the second address that it asks for, when it is made and later',
+    name: 'a Service gets the second address that it requests, at its creation or in an update',
     async run({ api, namespace }) {
       const made = await api.create(
         services,
@@ -40,7 +40,7 @@ export const dualStackCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a Service that does not say which second address it wants is given one',
+    name: 'a Service that requests two families without a second address gets one',
     async run({ api, namespace }) {
       const service = await api.create(services, serviceIn(namespace, 'a'))
       assert.deepEqual(families(await update(api, service, { ipFamilyPolicy: 'PreferDualStack' })), dual)
@@ -49,7 +49,7 @@ export const dualStackCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a second address that is taken is Invalid, and nothing changes',
+    name: 'an update that requests the second address of another Service is Invalid and changes nothing',
     async run({ api, namespace }) {
       const owner = await api.create(services, serviceIn(namespace, 'a', both))
       const service = await api.create(services, serviceIn(namespace, 'b'))
@@ -59,7 +59,7 @@ export const dualStackCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'the second address is given back when policy, families and addresses all say so, or the policy alone',
+    name: 'a change to SingleStack releases the second address, with or without a change of addresses and families',
     async run({ api, namespace }) {
       for (const [name, lists] of [
         ['a', true],
@@ -81,25 +81,27 @@ export const dualStackCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'the second address cannot be given back while the policy wants two',
+    name: 'the second address cannot be removed while the policy is PreferDualStack',
     async run({ api, namespace }) {
       const service = await api.create(services, serviceIn(namespace, 'a', both))
       const [first] = service.spec?.clusterIPs ?? []
       const fewer = update(api, service, { clusterIPs: [first], ipFamilies: ['IPv4'] })
       assert.deepEqual(await refusedFields(fewer), ['spec.ipFamilyPolicy'])
+      assert.deepEqual(await api.get(services, { namespace, name: 'a' }), service)
     },
   },
   {
-    name: 'the first address cannot change places with the second',
+    name: 'the two addresses of a Service cannot be swapped',
     async run({ api, namespace }) {
       const service = await api.create(services, serviceIn(namespace, 'a', both))
       const clusterIPs = service.spec?.clusterIPs?.toReversed()
       const turned = update(api, service, { clusterIP: clusterIPs?.[0], clusterIPs, ipFamilies: ['IPv6', 'IPv4'] })
       await rejectsWith('Invalid', turned)
+      assert.deepEqual(await api.get(services, { namespace, name: 'a' }), service)
     },
   },
   {
-    name: 'RequireDualStack becomes PreferDualStack without a change of addresses',
+    name: 'a change from RequireDualStack to PreferDualStack preserves the addresses',
     async run({ api, namespace }) {
       const service = await api.create(
         services,
@@ -110,7 +112,7 @@ export const dualStackCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a slice lists addresses of its own family only',
+    name: 'an EndpointSlice cannot get addresses of another family or another addressType',
     async run({ api, namespace }) {
       const second = { endpoints: [{ addresses: ['2001:db8::1'], conditions: { ready: true } }], addressType: 'IPv6' }
       const made = await api.create(endpointSlices, sliceIn(namespace, 'kubernetes-ipv6', second))

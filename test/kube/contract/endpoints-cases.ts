@@ -19,7 +19,7 @@ const unfitAddresses = [
 /** How the server handles Endpoints and EndpointSlices. */
 export const endpointsCases: readonly ContractCase[] = [
   {
-    name: 'Endpoints get TCP as the protocol of their ports',
+    name: 'the default protocol of ports in Endpoints is TCP',
     async run({ api, namespace }) {
       const subsets = [{ addresses: [{ ip: '192.0.2.1' }], ports: [{ port: 6443 }] }]
       const created = await api.create(endpoints, { metadata: { namespace, name: 'a' }, subsets })
@@ -28,7 +28,7 @@ export const endpointsCases: readonly ContractCase[] = [
   },
   ...unfitAddresses.map(
     (ip): ContractCase => ({
-      name: `Endpoints cannot have the address ${ip}`,
+      name: `Endpoints with the address ${ip} are Invalid`,
       async run({ api, namespace }) {
         const subsets = [{ addresses: [{ ip }] }]
         const created = api.create(endpoints, { metadata: { namespace, name: 'a' }, subsets })
@@ -37,7 +37,7 @@ export const endpointsCases: readonly ContractCase[] = [
     }),
   ),
   {
-    name: 'Endpoints need addresses in every subset, names for several ports, and possible ports and protocols',
+    name: 'Endpoints are Invalid with a subset without addresses, several ports without names, or an unknown port or protocol',
     async run({ api, namespace }) {
       const create = (subset: object) =>
         api.create(endpoints, { metadata: { namespace, name: 'a' }, subsets: [subset] } as never)
@@ -55,7 +55,7 @@ export const endpointsCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an EndpointSlice gets names and protocols for its ports, conditions, and a generation',
+    name: 'an EndpointSlice gets default port names, protocols and conditions; changes of content, but not of metadata, increase its generation',
     async run({ api, namespace }) {
       const bare = { endpoints: [{ addresses: ['192.0.2.1'] }], ports: [{ port: 1 }] }
       const created = await api.create(endpointSlices, sliceIn(namespace, 'a', bare))
@@ -70,7 +70,7 @@ export const endpointsCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an EndpointSlice keeps its addressType',
+    name: 'the addressType of an EndpointSlice cannot be changed',
     async run({ api, namespace }) {
       const created = await api.create(endpointSlices, sliceIn(namespace, 'a'))
       const other = { ...created, addressType: 'IPv6', endpoints: [] } as EndpointSlice
@@ -78,7 +78,7 @@ export const endpointsCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an EndpointSlice has a known addressType and addresses of that type which traffic can be sent to',
+    name: 'an EndpointSlice is Invalid with an unknown addressType, with addresses of another type, or with addresses that are no destinations',
     async run({ api, namespace }) {
       const create = (more: object) => api.create(endpointSlices, sliceIn(namespace, 'a', more))
       assert.deepEqual(await refusedFields(create({ addressType: 'IP' })), ['addressType'])
@@ -96,7 +96,7 @@ export const endpointsCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an EndpointSlice has at most 1000 endpoints and no two ports of one name',
+    name: 'an EndpointSlice is Invalid with more than 1000 endpoints or with two ports of the same name',
     async run({ api, namespace }) {
       const many = (count: number) =>
         Array.from({ length: count }, (_, i) => ({ addresses: [`10.0.${i >> 8}.${i % 256 || 1}`], conditions: {} }))

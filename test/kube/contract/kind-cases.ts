@@ -34,7 +34,7 @@ function makeServiceCidr(api: KubeApi, name: string, ...cidrs: readonly string[]
 /** How the server handles the other kinds that this program writes. */
 export const kindCases: readonly ContractCase[] = [
   {
-    name: 'a Lease keeps its times to the microsecond and takes no others',
+    name: 'the times of a Lease are stored in microseconds; times with other precision are a BadRequest',
     async run({ api, namespace }) {
       const times = { acquireTime: '2026-01-01T00:00:00.000000Z', renewTime: '2026-01-01T00:00:00.123456Z' }
       const created = await api.create(leases, { metadata: { namespace, name: 'a' }, spec: times })
@@ -51,7 +51,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a Lease has a positive duration and no negative count of transitions',
+    name: 'a Lease is Invalid with a duration of zero or a negative number of transitions',
     async run({ api, namespace }) {
       const spec = { leaseDurationSeconds: 0, leaseTransitions: -1 }
       const created = api.create(leases, { metadata: { namespace, name: 'a' }, spec })
@@ -59,7 +59,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a Namespace gets a label with its name, is Active, and its status is written on its own',
+    name: 'a created Namespace gets a label with its name and a finalizer, and is Active whatever status was given',
     async run({ api, namespace }) {
       const name = `${namespace}-x`
       const created = await api.create(namespaces, {
@@ -72,7 +72,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'default, kube-system and kube-public cannot be deleted',
+    name: 'the namespaces default, kube-system and kube-public cannot be deleted',
     async run({ api }) {
       for (const name of ['default', 'kube-public', 'kube-system']) {
         await api.create(namespaces, { metadata: { name } }).catch(() => {})
@@ -82,7 +82,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a namespace that is being deleted is Terminating and takes nothing new',
+    name: 'a namespace with remaining objects is Terminating after its deletion, and creates in it are Forbidden',
     async run({ api, namespace }) {
       const name = `${namespace}-x`
       await api.create(namespaces, { metadata: { name } })
@@ -102,7 +102,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a ServiceCIDR is made without a status, and its status is written on its own',
+    name: 'the status of a ServiceCIDR is written only through its subresource, which writes nothing else',
     async run({ api, namespace }) {
       const ready = {
         type: 'Ready',
@@ -127,7 +127,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a ServiceCIDR keeps its range, but may get one of the other family',
+    name: 'the range of a ServiceCIDR cannot be changed, but a range of the other family can be added',
     async run({ api, namespace }) {
       const created = await makeServiceCidr(api, namespace, '198.51.100.0/24')
       const withRanges = (...cidrs: readonly string[]) => api.update(serviceCidrs, { ...created, spec: { cidrs } })
@@ -139,7 +139,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a ServiceCIDR has one or two ranges, of different families, without host bits',
+    name: 'a ServiceCIDR is Invalid without a range, with two of one family, with host bits, or with a range not in canonical form',
     async run({ api, namespace }) {
       const make = (...cidrs: readonly string[]) => makeServiceCidr(api, namespace, ...cidrs)
       assert.deepEqual(await refusedFields(make()), ['spec.cidrs'])
@@ -150,7 +150,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an IPAddress is named by an address in its canonical form and keeps its parent',
+    name: 'an IPAddress has the canonical form of an address as its name, and a parent that cannot be changed',
     async run({ api, namespace }) {
       const parentRef = { group: '', resource: 'services', namespace, name: 'a' }
       const make = (name: string, spec: object = { parentRef }) =>
@@ -176,7 +176,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an Event is written once: only its series changes',
+    name: 'of an Event only the series can be changed',
     async run({ api, namespace }) {
       await api.create(events, eventIn(namespace))
       const patch = (body: unknown) => api.patch(events, { namespace, name: 'a' }, { type: 'merge', body })
@@ -186,7 +186,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an Event about something cluster-scoped is written in default or kube-system',
+    name: 'an Event about a cluster-scoped object can be created in default, but not in another namespace',
     async run({ api, namespace }) {
       await api.create(namespaces, { metadata: { name: 'default' } }).catch(() => {})
       const about = (place: string) =>
@@ -196,7 +196,7 @@ export const kindCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an Event needs a time, a reporter, an action, a reason and a type',
+    name: 'an Event without time, reporter, action, reason or type is Invalid',
     async run({ api, namespace }) {
       for (const missing of ['eventTime', 'reportingController', 'reportingInstance', 'action', 'reason', 'type']) {
         await rejectsWith('Invalid', api.create(events, eventIn(namespace, { [missing]: undefined })))

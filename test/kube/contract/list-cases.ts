@@ -47,7 +47,7 @@ const fieldSelectors: readonly (readonly [selector: string, names: string])[] = 
 /** list: scope, selectors, versions, pages. */
 export const listCases: readonly ContractCase[] = [
   {
-    name: 'a list of a namespace has its objects alone, in the order of their names',
+    name: 'a list of a namespace has only the objects of that namespace, sorted by name',
     async run({ api, namespace }) {
       const other = `${namespace}-x`
       await api.create(namespaces, { metadata: { name: other } })
@@ -61,7 +61,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a list without a namespace has the objects of all',
+    name: 'a list without a namespace has the objects of all namespaces',
     async run({ api, namespace }) {
       const other = `${namespace}-x`
       await api.create(namespaces, { metadata: { name: other } })
@@ -73,7 +73,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a list of a namespace that is not there is empty',
+    name: 'a list of a namespace that does not exist is empty and has a resourceVersion',
     async run({ api, namespace }) {
       const list = await api.list(endpoints, { namespace: `${namespace}-missing` })
       assert.deepEqual(list.items, [])
@@ -81,7 +81,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'items of a list are the objects, but do not say their kind',
+    name: 'the items of a list are the objects without kind and apiVersion',
     async run({ api, namespace }) {
       const { kind: _kind, apiVersion: _apiVersion, ...rest } = await api.create(endpoints, endpointsIn(namespace, 'a'))
       assert.deepEqual((await api.list(endpoints, { namespace })).items, [rest])
@@ -106,7 +106,7 @@ export const listCases: readonly ContractCase[] = [
     }),
   ),
   {
-    name: 'selectors by label and by field hold together',
+    name: 'a list with a label selector and a field selector has the objects that both select',
     async run({ api, namespace }) {
       await fill(api, namespace)
       assert.equal(await namesOf(api, { namespace, labelSelector: 'app=x', fieldSelector: 'metadata.name!=a' }), 'c')
@@ -127,7 +127,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a selector that cannot be read, or an unknown field, is a BadRequest',
+    name: 'a malformed selector or an unknown field is a BadRequest',
     async run({ api, namespace }) {
       for (const labelSelector of ['=', '==x', 'a=b=c', 'a in', 'a in (b', 'a,', 'a b', '-a']) {
         await rejectsWith('BadRequest', api.list(endpoints, { namespace, labelSelector }))
@@ -138,7 +138,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: "a list's resourceVersion is not older than any write before it, and a watch goes on from it",
+    name: 'the resourceVersion of a list is not older than earlier writes, and a watch from it has the next write',
     async run({ api, namespace }, t) {
       const first = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const { metadata } = await api.list(endpoints, { namespace })
@@ -150,7 +150,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a list from resourceVersion "0" has what was written before',
+    name: 'a list from resourceVersion "0" has the objects that were written before an earlier list',
     async run({ api, namespace }) {
       await fill(api, namespace)
       // The cache may be a moment behind.
@@ -159,7 +159,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a list at exactly one resourceVersion shows that state',
+    name: 'a list with an exact resourceVersion has the objects of that resourceVersion',
     async run({ api, namespace }) {
       const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const resourceVersion = metadata?.resourceVersion
@@ -174,7 +174,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a list not older than a resourceVersion shows the newest state',
+    name: 'a list that may not be older than a resourceVersion also has newer objects',
     async run({ api, namespace }) {
       const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a'))
       await api.create(endpoints, endpointsIn(namespace, 'b'))
@@ -184,13 +184,13 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a resourceVersion that is none is a BadRequest',
+    name: 'a list from a malformed resourceVersion is a BadRequest',
     async run({ api, namespace }) {
       await rejectsWith('BadRequest', api.list(endpoints, { namespace, resourceVersion: 'yesterday' }))
     },
   },
   {
-    name: 'the pages of a list are one state, whatever is written between them',
+    name: 'all pages of a list have one resourceVersion, regardless of writes between them',
     async run({ api, namespace }) {
       for (const name of ['a', 'b', 'c', 'd', 'e']) await api.create(endpoints, endpointsIn(namespace, name))
       const first = await api.list(endpoints, { namespace, limit: 2 })
@@ -208,7 +208,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'pages hold to the selector',
+    name: 'each page of a list has only objects that the selector selects',
     async run({ api, namespace }) {
       await fill(api, namespace)
       const labelSelector = 'app=x'
@@ -233,7 +233,7 @@ export const listCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a continue token that is none is a BadRequest',
+    name: 'a malformed continue token is a BadRequest',
     async run({ api, namespace }) {
       await rejectsWith('BadRequest', api.list(leases, { namespace, limit: 1, continue: 'garbage' }))
     },

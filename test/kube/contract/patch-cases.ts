@@ -46,7 +46,7 @@ function applyCondition(name: string, ...conditions: readonly object[]): Patch {
 /** patch: merge, JSON, server-side apply. */
 export const patchCases: readonly ContractCase[] = [
   {
-    name: 'a merge patch sets, removes with null, and replaces lists whole',
+    name: 'a merge patch sets fields, removes fields with null, and replaces whole lists',
     async run({ api, namespace }) {
       const created = await api.create(
         endpoints,
@@ -64,7 +64,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a merge patch that changes nothing keeps the resourceVersion',
+    name: 'a merge patch without a change returns the object with its former resourceVersion',
     async run({ api, namespace }) {
       const created = await api.create(endpoints, endpointsIn(namespace, 'a', { labels: { x: 'y' } }))
       const patched = await api.patch(
@@ -76,7 +76,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a merge patch with another resourceVersion is a Conflict, with the live one it goes through',
+    name: 'a merge patch with an old resourceVersion is a Conflict, and with the current one is applied',
     async run({ api, namespace }) {
       const { metadata } = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const guarded = (resourceVersion: string | undefined) =>
@@ -86,14 +86,14 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a merge or JSON patch of what is not there is NotFound',
+    name: 'a merge patch or JSON patch of an object that does not exist is NotFound',
     async run({ api, namespace }) {
       await rejectsWith('NotFound', api.patch(endpoints, { namespace, name: 'a' }, merge({})))
       await rejectsWith('NotFound', api.patch(endpoints, { namespace, name: 'a' }, json()))
     },
   },
   {
-    name: 'a merge patch cannot rename an object, nor give it another uid',
+    name: 'a merge patch can change neither the name nor the uid of an object',
     async run({ api, namespace }) {
       await api.create(endpoints, endpointsIn(namespace, 'a'))
       await rejectsWith(
@@ -104,7 +104,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'what a patch makes is validated like everything else',
+    name: 'the result of a patch is validated',
     async run({ api, namespace }) {
       await api.create(endpointSlices, sliceIn(namespace, 'a'))
       const error = await rejectsWith(
@@ -115,7 +115,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a JSON patch adds, replaces, removes, moves, copies and tests, in its order',
+    name: 'a JSON patch executes add, replace, remove, move, copy and test in order',
     async run({ api, namespace }) {
       await api.create(endpoints, endpointsIn(namespace, 'a', { annotations: { 'example.com/one': '1', two: '2' } }))
       const patched = await api.patch(
@@ -138,7 +138,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a JSON patch that does not apply is Invalid and changes nothing',
+    name: 'a JSON patch with an operation that fails is Invalid and changes nothing',
     async run({ api, namespace }) {
       const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const operations = [
@@ -157,7 +157,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'managedFields name the writer of every field, by field manager',
+    name: 'managedFields name the last field manager that wrote each label',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.create(endpoints, endpointsIn(namespace, 'a', { labels: { x: '1', y: '1' } }), by('one'))
@@ -170,7 +170,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'apply makes what is not there, and changes nothing when it is repeated',
+    name: 'apply creates an object that does not exist, and changes nothing when it is repeated',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       const made = await api.patch(endpoints, ref, applied('a', { x: '1' }), by('one'))
@@ -179,7 +179,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'apply takes away what its manager no longer wants, and leaves what others own',
+    name: 'apply removes fields that its manager no longer applies, unless another manager owns them',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.patch(endpoints, ref, applied('a', { x: '1', shared: '1' }), by('one'))
@@ -189,7 +189,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: "apply of another value for another manager's field is a Conflict that names both",
+    name: 'apply of another value for a field of another manager is a Conflict that names the field and the manager',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.patch(endpoints, ref, applied('a', { x: '1' }), by('one'))
@@ -201,7 +201,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'apply conflicts with what an update wrote, too',
+    name: 'apply of another value for a field that an update wrote is a Conflict, even with the same manager',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.create(endpoints, endpointsIn(namespace, 'a', { labels: { x: '1' } }), by('one'))
@@ -209,7 +209,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'apply with force takes the field over',
+    name: 'apply with force makes its manager the only owner of the field',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.patch(endpoints, ref, applied('a', { x: '1', y: '1' }), by('one'))
@@ -220,7 +220,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'apply of the value that is there already shares the field',
+    name: 'apply of the current value makes its manager a second owner of the field',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await api.patch(endpoints, ref, applied('a', { x: '1' }), by('one'))
@@ -229,7 +229,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'apply needs the kind and version of the object',
+    name: 'apply without the kind and version of the object is a BadRequest',
     async run({ api, namespace }) {
       const ref = { namespace, name: 'a' }
       await rejectsWith('BadRequest', api.patch(endpoints, ref, { type: 'apply', body: { metadata: { name: 'a' } } }))
@@ -238,7 +238,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'conditions are applied one by one, by their type',
+    name: 'each condition of a status is applied and owned separately, by its type',
     async run({ api, namespace }) {
       const name = namespace
       await api.create(serviceCidrs, { metadata: { name }, spec: { cidrs: ['198.51.100.0/24'] } })
@@ -257,7 +257,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'apply to a status writes nothing but the status, and needs the object',
+    name: 'apply to a status writes only the status, and is NotFound without the object',
     async run({ api, namespace }) {
       const name = namespace
       const patch = applyCondition(name, condition('Ready', 'True'))
@@ -271,7 +271,7 @@ export const patchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a patch of a Lease needs no resourceVersion',
+    name: 'a Lease can be patched without its resourceVersion',
     async run({ api, namespace }) {
       await api.create(leases, { metadata: { namespace, name: 'a' }, spec: { leaseTransitions: 1 } })
       const { spec } = await api.patch(leases, { namespace, name: 'a' }, merge({ spec: { leaseTransitions: 2 } }))

@@ -24,7 +24,7 @@ async function isTaken(api: KubeApi, ip: string): Promise<boolean> {
 /** Services and the addresses that the server gives them. The server has an IPv4 range in a ServiceCIDR. */
 export const serviceCases: readonly ContractCase[] = [
   {
-    name: 'a Service gets its defaults',
+    name: 'a Service with only a port gets the defaults of all other fields',
     async run({ api, namespace }) {
       const { spec, status } = await api.create(services, {
         metadata: { namespace, name: 'a' },
@@ -44,7 +44,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a ClusterIP is an IPAddress that names its Service, as long as the Service is there',
+    name: 'a ClusterIP has an IPAddress that names its Service and is deleted with it',
     async run({ api, namespace }) {
       const service = await api.create(services, serviceIn(namespace, 'a'))
       const ip = clusterIpOf(service)
@@ -59,7 +59,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a free ClusterIP can be asked for',
+    name: 'a Service gets the free ClusterIP that it requests',
     async run({ api, namespace }) {
       const first = await api.create(services, serviceIn(namespace, 'a'))
       const clusterIP = clusterIpOf(first)
@@ -70,7 +70,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a ClusterIP that is taken is Invalid, even for a Service of a name that exists',
+    name: 'a ClusterIP of another Service is Invalid, even in a create with a name that exists',
     async run({ api, namespace }) {
       const first = await api.create(services, serviceIn(namespace, 'a'))
       const clusterIP = clusterIpOf(first)
@@ -88,7 +88,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a Service that is refused takes no address',
+    name: 'a refused Service does not occupy its requested ClusterIP',
     async run({ api, namespace }) {
       const first = await api.create(services, serviceIn(namespace, 'a'))
       await api.delete(services, { namespace, name: 'a' })
@@ -100,7 +100,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a ClusterIP outside of every range, or that is no address, is Invalid',
+    name: 'a ClusterIP outside all ranges, or with another format, is Invalid',
     async run({ api, namespace }) {
       const create = (clusterIP: string) => api.create(services, serviceIn(namespace, 'a', { clusterIP }))
       assert.deepEqual(await refusedFields(create('203.0.113.250')), ['spec.clusterIPs'])
@@ -109,7 +109,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an update keeps the ClusterIP whether it names it or not, and cannot change it',
+    name: 'an update without the ClusterIP preserves it, and an update with another one is Invalid',
     async run({ api, namespace }) {
       const created = await api.create(services, serviceIn(namespace, 'a'))
       const blind = await api.update(services, withMeta(serviceIn(namespace, 'a'), { labels: { x: 'y' } }))
@@ -119,7 +119,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a headless Service has no IPAddress and needs no ports',
+    name: 'a headless Service has no ClusterIP, needs no ports, and without a selector has both families',
     async run({ api, namespace }) {
       const spec = { clusterIP: 'None', ports: [], selector: { app: 'x' } }
       const created = await api.create(services, serviceIn(namespace, 'a', spec))
@@ -132,7 +132,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an ExternalName Service has a name and no addresses; another gives its address back when it becomes one',
+    name: 'an ExternalName Service needs a name and has no ClusterIP; a change to this type releases the ClusterIP',
     async run({ api, namespace }) {
       const named = { type: 'ExternalName', externalName: 'example.com', ports: [] }
       const created = await api.create(services, serviceIn(namespace, 'a', named))
@@ -151,7 +151,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a Service needs ports, each of its own, with names if there are several',
+    name: 'a Service is Invalid without ports, or with duplicate, unnamed or malformed ones',
     async run({ api, namespace }) {
       const create = (ports: readonly object[]) => api.create(services, serviceIn(namespace, 'a', { ports } as never))
       assert.deepEqual(await refusedFields(create([])), ['spec.ports'])
@@ -181,7 +181,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a Service has a known type and session affinity',
+    name: 'a Service with an unknown type or session affinity is Invalid',
     async run({ api, namespace }) {
       const create = (spec: object) => api.create(services, serviceIn(namespace, 'a', spec))
       assert.deepEqual(await refusedFields(create({ type: 'X' })), ['spec.type'])
@@ -189,7 +189,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'on a cluster of one family PreferDualStack has one address, RequireDualStack and the other family are refused',
+    name: 'with ranges of one family PreferDualStack gets one address; RequireDualStack and the other family are Invalid',
     async run({ api, namespace }) {
       const create = (name: string, spec: object) => api.create(services, serviceIn(namespace, name, spec))
       const preferring = await create('a', { ipFamilyPolicy: 'PreferDualStack' })
@@ -202,7 +202,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: "a Service's status is written on its own",
+    name: 'a write to the status of a Service changes only the status',
     async run({ api, namespace }) {
       const created = await api.create(services, serviceIn(namespace, 'a'))
       const condition = {
@@ -219,7 +219,7 @@ export const serviceCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'ten Services made at once have ten addresses',
+    name: 'ten Services that are created concurrently get ten different ClusterIPs',
     async run({ api, namespace }) {
       const names = Array.from({ length: 10 }, (_, i) => `s${i}`)
       const made = await Promise.all(names.map((name) => api.create(services, serviceIn(namespace, name))))

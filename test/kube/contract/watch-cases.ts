@@ -7,7 +7,7 @@ const initialEventsEnd = 'k8s.io/initial-events-end'
 /** watch: where it begins, which events it sends, how it ends. */
 export const watchCases: readonly ContractCase[] = [
   {
-    name: 'a watch tells every change after its resourceVersion, once and in order',
+    name: 'a watch reports each change after its resourceVersion once and in order',
     async run({ api, namespace }, t) {
       const first = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const { resourceVersion } = first.metadata ?? {}
@@ -21,7 +21,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a watch from the past is told the history first',
+    name: 'a watch from an earlier resourceVersion reports the changes since then first',
     async run({ api, namespace }, t) {
       const { metadata } = await api.list(endpoints, { namespace })
       await api.create(endpoints, endpointsIn(namespace, 'a'))
@@ -35,7 +35,7 @@ export const watchCases: readonly ContractCase[] = [
   },
   ...[undefined, '0'].map(
     (resourceVersion): ContractCase => ({
-      name: `a watch ${resourceVersion === undefined ? 'without a resourceVersion' : 'from "0"'} is told the present state first`,
+      name: `a watch ${resourceVersion === undefined ? 'without a resourceVersion' : 'from "0"'} reports the existing objects first`,
       async run({ api, namespace }, t) {
         await api.create(endpoints, endpointsIn(namespace, 'a'))
         await api.create(endpoints, endpointsIn(namespace, 'b'))
@@ -49,7 +49,7 @@ export const watchCases: readonly ContractCase[] = [
     }),
   ),
   {
-    name: 'with sendInitialEvents the present state is ended by an annotated bookmark, from which another watch goes on',
+    name: 'with sendInitialEvents an annotated bookmark follows the existing objects, and another watch can start from it',
     async run({ api, namespace }, t) {
       await api.create(endpoints, endpointsIn(namespace, 'a'))
       await api.create(endpoints, endpointsIn(namespace, 'b'))
@@ -68,7 +68,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'with sendInitialEvents an empty collection is told by its bookmark alone',
+    name: 'with sendInitialEvents a watch of an empty collection reports only the bookmark',
     async run({ api, namespace }, t) {
       const query = { namespace, sendInitialEvents: true, allowWatchBookmarks: true }
       const watch = new WatchReader(api, endpoints, query, t)
@@ -76,7 +76,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'with sendInitialEvents the selector holds for the present state',
+    name: 'with sendInitialEvents only existing objects that the selector selects are reported',
     async run({ api, namespace }, t) {
       await api.create(endpoints, endpointsIn(namespace, 'a'))
       await api.create(endpoints, endpointsIn(namespace, 'b'))
@@ -86,7 +86,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an object that enters the selector is ADDED, one that leaves it DELETED in its last selected state',
+    name: 'an object that begins to match the selector is ADDED, and one that no longer matches is DELETED in its last selected state',
     async run({ api, namespace }, t) {
       const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const { resourceVersion } = created.metadata ?? {}
@@ -107,7 +107,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a watch of one name is told of no other',
+    name: 'a watch of one name reports no other object',
     async run({ api, namespace }, t) {
       const { metadata } = await api.list(endpoints, { namespace })
       const { resourceVersion } = metadata
@@ -119,7 +119,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a watch of a namespace is told of no other, one without a namespace of all',
+    name: 'a watch of a namespace reports no other namespace, and a watch without a namespace reports all',
     async run({ api, namespace }, t) {
       const other = `${namespace}-x`
       await api.create(namespaces, { metadata: { name: other } })
@@ -139,7 +139,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a write that changes nothing is not told',
+    name: 'a watch reports no write without a change',
     async run({ api, namespace }, t) {
       const created = await api.create(endpoints, endpointsIn(namespace, 'a'))
       const { resourceVersion } = created.metadata ?? {}
@@ -151,7 +151,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'DELETED carries the last state, with a resourceVersion that a watch can go on from',
+    name: 'a DELETED event has the last state of the object and a resourceVersion from which a watch can start',
     async run({ api, namespace }, t) {
       const created = await api.create(endpoints, endpointsIn(namespace, 'a', { labels: { x: 'y' } }))
       const { resourceVersion } = created.metadata ?? {}
@@ -168,7 +168,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'an object with a finalizer is MODIFIED when it is marked and DELETED when it goes',
+    name: 'an object with a finalizer is MODIFIED when it gets a deletionTimestamp and DELETED when it is removed',
     async run({ api, namespace }, t) {
       const created = await api.create(endpoints, endpointsIn(namespace, 'a', { finalizers: ['example.com/hold'] }))
       const { resourceVersion } = created.metadata ?? {}
@@ -181,7 +181,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a write to a status is told like any other',
+    name: 'a watch reports writes to a status',
     async run({ api, namespace }, t) {
       const name = namespace
       const created = await api.create(serviceCidrs, { metadata: { name }, spec: { cidrs: ['198.51.100.0/24'] } })
@@ -204,7 +204,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'two watches are told the same',
+    name: 'a watch that starts during writes and one that starts before them report the same events',
     async run({ api, namespace }, t) {
       const { resourceVersion } = (await api.list(endpoints, { namespace })).metadata
       const one = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
@@ -220,7 +220,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'the server ends a watch after timeoutSeconds',
+    name: 'the server ends a watch after its timeoutSeconds',
     async run({ api, namespace }, t) {
       const { resourceVersion } = (await api.list(endpoints, { namespace })).metadata
       const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion, timeoutSeconds: 1 }, t).open()
@@ -228,7 +228,7 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'aborting the signal ends the iteration without an error',
+    name: 'an abort of the signal ends the iteration without an error',
     async run({ api, namespace }, t) {
       const { resourceVersion } = (await api.list(endpoints, { namespace })).metadata
       const watch = await new WatchReader(api, endpoints, { namespace, resourceVersion }, t).open()
@@ -237,15 +237,15 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a watch with a signal that is aborted already ends at once',
+    name: 'a watch with an aborted signal ends at once without an event',
     async run({ api, namespace }) {
       for await (const event of api.watch(endpoints, { namespace, signal: AbortSignal.abort() })) {
-        assert.fail(`told ${event.type}`)
+        assert.fail(`the watch reported ${event.type}`)
       }
     },
   },
   {
-    name: 'who leaves the loop early can watch again',
+    name: 'after the loop over a watch was left early, another watch can be opened',
     async run({ api, namespace }) {
       await api.create(endpoints, endpointsIn(namespace, 'a'))
       const { signal } = new AbortController()
@@ -258,14 +258,14 @@ export const watchCases: readonly ContractCase[] = [
     },
   },
   {
-    name: 'a watch from a resourceVersion that is none is refused',
+    name: 'a watch from a malformed resourceVersion is refused',
     async run({ api, namespace }, t) {
       const watch = new WatchReader(api, endpoints, { namespace, resourceVersion: 'yesterday' }, t)
       await rejectsWith('ServerError', watch.next())
     },
   },
   {
-    name: 'a watch with a selector that cannot be read is a BadRequest',
+    name: 'a watch with a malformed selector is a BadRequest',
     async run({ api, namespace }, t) {
       const watch = new WatchReader(api, endpoints, { namespace, labelSelector: '=' }, t)
       await rejectsWith('BadRequest', watch.next())

@@ -109,7 +109,7 @@ export async function until(
 }
 
 const cases: Readonly<Record<string, Case>> = {
-  async 'where nothing was written, every range is absent'({ open }) {
+  async 'every range is absent until it is written'({ open }) {
     const registry = open()
     assert.equal(registry.writable, true)
     for (const name of rangeNames) {
@@ -118,7 +118,7 @@ const cases: Readonly<Record<string, Case>> = {
     }
   },
 
-  async 'what one writes the others read, each range for itself'({ open }) {
+  async 'each range that one master writes is read by the others'({ open }) {
     const [a, b] = [open(), open()]
     const written: StoredRange[] = []
     for (const [index, name] of rangeNames.entries()) written.push(await put(a, name, `range ${index}`, 1, index))
@@ -130,7 +130,7 @@ const cases: Readonly<Record<string, Case>> = {
     }
   },
 
-  async 'every size of bitmap comes back, the empty and the largest among them'({ open }) {
+  async 'bitmaps of all sizes, from empty to the largest, are read as written'({ open }) {
     const registry = open()
     const largest = Buffer.alloc(2 ** 17, 0xa5)
     for (const data of [Buffer.of(), Buffer.of(1), largest, Buffer.of()]) {
@@ -143,7 +143,7 @@ const cases: Readonly<Record<string, Case>> = {
     }
   },
 
-  async 'what was read or written does not change with the bytes that it came in'({ open }) {
+  async 'changes of bytes that were read or written do not change the stored range'({ open }) {
     const registry = open()
     const data = Buffer.of(1, 2, 3)
     await registry.write(ports, { range: '1-9', data }, { type: 'absent' }, patient)
@@ -153,7 +153,7 @@ const cases: Readonly<Record<string, Case>> = {
     assert.equal(inWords(await registry.read(ports, patient)), '1-9 010203')
   },
 
-  async 'of many that write at once one wins, and the others hear that they were overtaken'({ open }) {
+  async 'of five concurrent writes one succeeds, and the others return that the range has changed'({ open }) {
     const masters = Array.from({ length: 5 }, open)
     for (let round = 1; round <= 3; round++) {
       const previous = await Promise.all(masters.map((master) => master.read(ports, patient)))
@@ -168,7 +168,7 @@ const cases: Readonly<Record<string, Case>> = {
     }
   },
 
-  async 'who writes over what has changed meanwhile is overtaken, and nothing is written'({ open, remove }) {
+  async 'a write based on an earlier state returns that the range has changed, and writes nothing'({ open, remove }) {
     const [a, b] = [open(), open()]
     const first = await put(a, ports, '1-9', 1)
     const second = await put(b, ports, '1-9', 2)
@@ -186,7 +186,7 @@ const cases: Readonly<Record<string, Case>> = {
     assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, third, patient), undefined)
   },
 
-  async 'what a write answers may be written over without a read'({ open }) {
+  async 'a write can be based on the result of the previous write, without a read'({ open }) {
     const registry = open()
     let stored: StoredRange = { type: 'absent' }
     for (let round = 0; round < 5; round++) {
@@ -195,14 +195,14 @@ const cases: Readonly<Record<string, Case>> = {
     assert.equal(inWords(await registry.read(ports, patient)), '1-9 04')
   },
 
-  async 'the range may become another'({ open }) {
+  async 'a write can change the range itself'({ open }) {
     const registry = open()
     await put(registry, ports, '30000-32767', 1)
     assert.equal(inWords(await put(registry, ports, '20000-22767', 2)), '20000-22767 02')
     assert.equal(inWords(await open().read(ports, patient)), '20000-22767 02')
   },
 
-  async 'what cannot be read is never written'({ open, damage }) {
+  async 'an unreadable range is never overwritten'({ open, damage }) {
     const registry = open()
     const before = await put(registry, ports, '1-9', 1)
     await damage(ports)
@@ -217,7 +217,7 @@ const cases: Readonly<Record<string, Case>> = {
     assert.deepEqual(await registry.read(addresses, patient), { type: 'absent' })
   },
 
-  async 'a watch says once that it stands and that one should look, and then every change in order'(target, t) {
+  async 'a watch reports once that it is established and that the ranges must be read, and then each change in order'(target, t) {
     const { open, remove, damage } = target
     const [a, b] = [open(), open()]
     await put(a, ports, '1-9', 7)
@@ -238,7 +238,7 @@ const cases: Readonly<Record<string, Case>> = {
     assert.equal(seen.log.filter((line) => line === 'read').length, 1)
   },
 
-  async 'a bit that is cleared and taken again within a moment is told twice'(target, t) {
+  async 'a watch reports both changes of a bit that is cleared and set again at once'(target, t) {
     const [a, b] = [target.open(), target.open()]
     let stored = await put(a, ports, '1-9', 1)
     const seen = await watching(target, b, t)
@@ -250,7 +250,7 @@ const cases: Readonly<Record<string, Case>> = {
     assert.equal(revisionOf(seen.received[1]), revisionOf(await b.read(ports, patient)))
   },
 
-  async 'what a watch told may be written over, until it changes'(target, t) {
+  async 'a write can be based on a reported change until the range changes again'(target, t) {
     const [a, b] = [target.open(), target.open()]
     const seen = await watching(target, b, t)
     await put(a, ports, '1-9', 1)
@@ -260,7 +260,7 @@ const cases: Readonly<Record<string, Case>> = {
     assert.equal(await b.write(ports, { range: '1-9', data: Buffer.of(5) }, change, patient), undefined)
   },
 
-  async 'what is given up rejects with the reason, and nothing is written'({ open }) {
+  async 'reads and writes with an aborted signal reject with its reason, and nothing is written'({ open }) {
     const registry = open()
     const reason = new Error('given up')
     const signal = AbortSignal.abort(reason)
@@ -270,7 +270,7 @@ const cases: Readonly<Record<string, Case>> = {
     assert.deepEqual(await registry.read(ports, patient), { type: 'absent' })
   },
 
-  async 'a watch that is ended tells nothing more'(target, t) {
+  async 'an ended watch reports nothing more'(target, t) {
     const [a, b] = [target.open(), target.open()]
     const seen = await watching(target, b, t)
     await seen.end()
@@ -278,7 +278,7 @@ const cases: Readonly<Record<string, Case>> = {
     await target.pass(200)
     assert.deepEqual(seen.received, [])
     const stop = AbortSignal.abort(new Error('ended before'))
-    const fail = (): void => assert.fail('told')
+    const fail = (): void => assert.fail('the watch reported something')
     await b.watch({ onChange: fail, report: fail, signal: stop })
   },
 }

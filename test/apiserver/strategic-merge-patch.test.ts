@@ -39,11 +39,11 @@ function ports(...numbers: readonly number[]): readonly object[] {
 }
 
 for (const [name, patch, expected] of [
-  ['nothing', {}, {}],
+  ['an empty patch changes nothing', {}, {}],
   ['an item is merged by its key', { ports: [{ port: 2, name: 'z' }] }, ['1a', '2z', '3c']],
-  ['a new item comes first', { ports: [{ port: 9, name: 'z' }] }, ['9z', '1a', '2b', '3c']],
+  ['a new item is added at the front', { ports: [{ port: 9, name: 'z' }] }, ['9z', '1a', '2b', '3c']],
   ['an item is deleted', { ports: [{ port: 2, $patch: 'delete' }] }, ['1a', '3c']],
-  ['a missing item is deleted', { ports: [{ port: 9, $patch: 'delete' }] }, {}],
+  ['the deletion of a missing item changes nothing', { ports: [{ port: 9, $patch: 'delete' }] }, {}],
   ['the list is replaced', { ports: [{ $patch: 'replace' }, { port: 9, name: 'z' }] }, ['9z']],
   ['the list is ordered', { '$setElementOrder/ports': ports(3, 1) }, ['2b', '3c', '1a']],
   [
@@ -62,15 +62,15 @@ for (const [name, patch, expected] of [
 }
 
 for (const [name, patch, expected] of [
-  ['a set gains a value', { finalizers: ['z'] }, { finalizers: ['z', 'x', 'y'] }],
-  ['a set keeps a value', { finalizers: ['y'] }, {}],
-  ['a set loses a value', { '$deleteFromPrimitiveList/finalizers': ['x'] }, { finalizers: ['y'] }],
+  ['a new value is added to the front of a set', { finalizers: ['z'] }, { finalizers: ['z', 'x', 'y'] }],
+  ['a present value is not added to a set again', { finalizers: ['y'] }, {}],
+  ['a value is deleted from a set', { '$deleteFromPrimitiveList/finalizers': ['x'] }, { finalizers: ['y'] }],
   ['a list without keys is replaced', { addresses: [3] }, { addresses: [3] }],
-  ['a member is removed', { addresses: null }, { addresses: undefined }],
+  ['a field is removed with null', { addresses: null }, { addresses: undefined }],
   ['a map is merged', { labels: { one: null, three: '3' } }, { labels: { two: '2', three: '3' } }],
   ['a map is replaced', { labels: { $patch: 'replace', three: '3' } }, { labels: { three: '3' } }],
   ['a map is deleted', { labels: { $patch: 'delete' } }, { labels: {} }],
-  ['a map keeps only some members', { labels: { $retainKeys: ['two'] } }, { labels: { two: '2' } }],
+  ['a map retains only the keys in $retainKeys', { labels: { $retainKeys: ['two'] } }, { labels: { two: '2' } }],
 ] as const) {
   test(name, () => assert.deepEqual(changed(patch), expected))
 }
@@ -117,11 +117,11 @@ test('$setElementOrder in a map of strings is refused', () => {
 })
 
 for (const [name, patch, expected] of [
-  ['a directive for values that is no list is ignored', { '$deleteFromPrimitiveList/finalizers': 'x' }, {}],
-  ['values of a list that is not there are ignored', { '$deleteFromPrimitiveList/none': ['x'] }, {}],
-  ['the order of a list that is not there is ignored', { '$setElementOrder/none': ['x'] }, {}],
+  ['a $deleteFromPrimitiveList that is not a list is ignored', { '$deleteFromPrimitiveList/finalizers': 'x' }, {}],
+  ['a $deleteFromPrimitiveList for a missing list is ignored', { '$deleteFromPrimitiveList/none': ['x'] }, {}],
+  ['a $setElementOrder for a missing list is ignored', { '$setElementOrder/none': ['x'] }, {}],
   [
-    'other directives may stand beside the names to retain',
+    '$retainKeys can be combined with other directives',
     { $retainKeys: ['finalizers'], '$deleteFromPrimitiveList/finalizers': ['x'] },
     { ports: undefined, finalizers: ['y'], addresses: undefined, labels: undefined },
   ],

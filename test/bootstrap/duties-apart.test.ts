@@ -62,7 +62,7 @@ const degrading = 'the duty is degraded; retrying'
 
 for (const [name, path, check] of [
   ['the repair of IPAddresses', '/apis/networking.k8s.io/v1/ipaddresses', 'cluster-ip-repair'],
-  ['a ServiceCIDR that is gone', '/apis/networking.k8s.io/v1/servicecidrs', 'default-service-cidr'],
+  ['a missing ServiceCIDR', '/apis/networking.k8s.io/v1/servicecidrs', 'default-service-cidr'],
 ] as const) {
   test(`${name}, refused for long, is degraded, affects no other duty, and recovers once it is granted`, async () => {
     const world = setUp()

@@ -524,14 +524,14 @@ test('each time the server starts to refuse /readyz, one Event is recorded', () 
 
 for (const [says, awayMs, shortestMs, longestMs, words] of [
   [
-    'while nothing answers gives up after five seconds',
+    'while neither server nor lease store answers ends after five seconds',
     60_000,
     5_000,
     6_500,
     /^API server and lease store do not respond/,
   ],
-  ['whose server is back within five seconds is withdrawn', 4_000, 4_000, 9_000, /^withdrew the address$/],
-  ['whose server answers is withdrawn at once', 0, 0, 1_500, /^withdrew the address$/],
+  ['while its server answers again within five seconds is withdrawn', 4_000, 4_000, 9_000, /^withdrew the address$/],
+  ['while its server answers is withdrawn at once', 0, 0, 1_500, /^withdrew the address$/],
 ] as const) {
   test(`a master that stops ${says}`, async () => {
     const { time, transport, start, logger } = setUp()

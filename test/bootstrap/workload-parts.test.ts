@@ -279,10 +279,22 @@ async function writtenBy(t: TestContext, controllers: string, found: Found): Pro
 
 const marks: readonly (readonly [what: string, controllers: string, found: Found, kubernetes: string, web: string])[] =
   [
-    ['Endpoints that masters have marked', 'endpoints', { endpoints: MASTERS }, '', 'E'],
-    ['Endpoints without their mark', 'endpoints', { endpoints: {} }, 'E', 'E'],
-    ['Endpoints with another mark', 'endpoints', { endpoints: { [Object.keys(MASTERS)[0] ?? '']: 'false' } }, 'E', 'E'],
-    ['Endpoints of this process’ own master', 'kubernetes-service,endpoints', { endpoints: {} }, '', 'E'],
+    ['Endpoints with the mark of masters', 'endpoints', { endpoints: MASTERS }, '', 'E'],
+    ['Endpoints without the mark of masters', 'endpoints', { endpoints: {} }, 'E', 'E'],
+    [
+      'Endpoints with another value of the mark',
+      'endpoints',
+      { endpoints: { [Object.keys(MASTERS)[0] ?? '']: 'false' } },
+      'E',
+      'E',
+    ],
+    [
+      'Endpoints without the mark, beside a master in this process',
+      'kubernetes-service,endpoints',
+      { endpoints: {} },
+      '',
+      'E',
+    ],
     ['a slice of masters', 'endpointslice', { slice: {} }, '', 'S'],
     [
       'a slice of another controller',
@@ -292,10 +304,10 @@ const marks: readonly (readonly [what: string, controllers: string, found: Found
       'S',
     ],
     ['no slice', 'endpointslice', {}, 'S', 'S'],
-    ['no slice yet of this process’ own master', 'kubernetes-service,endpointslice', {}, '', 'S'],
+    ['no slice, beside a master in this process', 'kubernetes-service,endpointslice', {}, '', 'S'],
     ['Endpoints to mirror', 'endpointslice-mirroring', { endpoints: {}, selecting: false }, 'S', 'S'],
     [
-      'Endpoints to mirror of this process’ own master',
+      'Endpoints to mirror, beside a master in this process',
       'kubernetes-service,endpointslice-mirroring',
       { endpoints: {}, selecting: false },
       '',

@@ -62,14 +62,14 @@ suite('the compile cache of Node', () => {
     'that others may write': ({ directory }) => chmod(directory, 0o702),
     'in a directory that others may write': ({ above }) => chmod(above, 0o770),
     'in a home that others may write': ({ home }) => chmod(home, 0o777),
-    'that is a link': async ({ directory }) => {
+    'that is a symbolic link': async ({ directory }) => {
       await rename(directory, `${directory}.real`)
       await symlink(`${directory}.real`, directory)
     },
     ...(stranger !== undefined && {
-      "that is somebody else's": ({ directory }: Paths) => chown(directory, stranger, stranger),
-      "in somebody else's directory": ({ above }: Paths) => chown(above, stranger, stranger),
-      "in somebody else's home": ({ home }: Paths) => chown(home, stranger, stranger),
+      'that another user owns': ({ directory }: Paths) => chown(directory, stranger, stranger),
+      'in a directory of another user': ({ above }: Paths) => chown(above, stranger, stranger),
+      'in a home of another user': ({ home }: Paths) => chown(home, stranger, stranger),
     }),
   }
   for (const [what, make] of Object.entries(fits)) {

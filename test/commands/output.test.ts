@@ -10,7 +10,7 @@ import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { program } from './command-line.ts'
 
-type Output = 'a disk that is full' | 'a reader that goes away'
+type Output = 'a full disk' | 'a closed pipe'
 
 /**
  * Runs the program with a standard output or standard error that cannot be written. Returns the exit code and the lines
@@ -22,7 +22,7 @@ async function runInto(
   output: Output,
   stream: 'stdout' | 'stderr' = 'stdout',
 ) {
-  const lost = output === 'a disk that is full' ? openSync('/dev/full', 'w') : ('pipe' as const)
+  const lost = output === 'a full disk' ? openSync('/dev/full', 'w') : ('pipe' as const)
   const [stdout, stderr] = stream === 'stdout' ? [lost, 'pipe' as const] : ['ignore' as const, lost]
   const child = spawn(process.execPath, [program, ...args], { stdio: ['ignore', stdout, stderr] })
   t.after(() => void child.kill('SIGKILL'))
@@ -48,8 +48,8 @@ async function openCluster(t: TestContext): Promise<string> {
 }
 
 const lines: Readonly<Record<Output, string>> = {
-  'a disk that is full': 'apiserver-bootstrap: the output cannot be written: ENOSPC',
-  'a reader that goes away': 'apiserver-bootstrap: the reader of the output has gone',
+  'a full disk': 'apiserver-bootstrap: the output cannot be written: ENOSPC',
+  'a closed pipe': 'apiserver-bootstrap: the reader of the output has gone',
 }
 
 const commands: readonly string[] = [
@@ -67,7 +67,7 @@ const commands: readonly string[] = [
 
 suite('output that cannot be written', { concurrency: 2 }, () => {
   for (const command of commands) {
-    for (const output of ['a disk that is full', 'a reader that goes away'] as const) {
+    for (const output of ['a full disk', 'a closed pipe'] as const) {
       test(`${command} with ${output} prints one error line and has exit code 1`, async (t) => {
         const args = command.split(' ')
         if (/^(masters|withdraw)/.test(command)) args.push('--kubeconfig', await openCluster(t))
@@ -78,7 +78,7 @@ suite('output that cannot be written', { concurrency: 2 }, () => {
     }
   }
 
-  for (const output of ['a disk that is full', 'a reader that goes away'] as const) {
+  for (const output of ['a full disk', 'a closed pipe'] as const) {
     test(`mistakes that cannot be printed because of ${output} still have exit code 2`, async (t) => {
       assert.equal((await runInto(t, ['config', 'check', '--nothing'], output, 'stderr')).code, 2)
     })

@@ -34,7 +34,7 @@ const stories: Readonly<Record<string, Story>> = {
     steps: [lost({ how: 'hang', requests: 2 })],
     listed: [all],
   },
-  'a renewal is told to come back in six seconds': {
+  'a renewal is answered with Retry-After: 6': {
     leaseStore: 'kubernetes',
     steps: [lost({ how: 'status', status: 429, retryAfterMs: 6_000, requests: 1 })],
     listed: [all],

@@ -113,7 +113,7 @@ const placeholder = { ...slice, endpoints: null, ports: null } as unknown as End
 
 /** States of a cluster, and the beginning of each fault that the judge must find in them. */
 const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...faults: readonly RegExp[]]>> = {
-  'nothing is wrong': [{}],
+  'all objects are correct': [{}],
   'there are no Endpoints': [{ endpoints: [] }, /^shop\/web: no Endpoints/],
   'an address is missing in Endpoints': [
     { endpoints: [{ ...endpoints, subsets: [{ ...endpoints.subsets?.[0], notReadyAddresses: [] }] }] },
@@ -148,7 +148,7 @@ const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...
     { endpoints: [endpoints, { ...endpoints, metadata: { ...endpoints.metadata, name: 'gone' } }] },
     /^shop\/gone: Endpoints without a Service/,
   ],
-  'Endpoints that somebody else made have no Service': [
+  'Endpoints of another writer have no Service': [
     { endpoints: [endpoints, { metadata: { namespace, name: 'gone' } }] },
   ],
   'there is no slice': [{ slices: [] }, /lack 10.244.0.1/, /lack 10.244.0.2/, /no IPv4 slice/],
@@ -161,7 +161,7 @@ const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...
     },
     /IPv4 slices have 2 times 10.244.0.2/,
   ],
-  'an endpoint says the wrong thing': [
+  'an endpoint has a wrong condition': [
     { slices: [{ ...slice, endpoints: [endpointOf('a', '10.244.0.1', false), endpointOf('b', '10.244.0.2', false)] }] },
     /IPv4 slices lack 10.244.0.1/,
     /IPv4 slices should not have 10.244.0.1/,
@@ -187,28 +187,28 @@ const cases: Readonly<Record<string, readonly [state: Partial<ClusterState>, ...
     /Endpoints without a Service/,
     /^shop\/web: slice web-x2v5l without a Service/,
   ],
-  'a slice is left of an earlier Service that had a selector': [
+  'a slice remains of an earlier Service with a selector': [
     { services: [{ ...service, metadata: { ...service.metadata, uid: 'new' }, spec: {} }], endpoints: [] },
     /^shop\/web: slice web-x2v5l of an earlier Service/,
   ],
   'a Service has lost its selector': [{ services: [{ ...service, spec: {} }], endpoints: [] }],
-  'a slice is of the other family': [
+  'a slice has another address family': [
     { slices: [slice, { ...slice, metadata: { ...slice.metadata, name: 'web-6' }, addressType: 'IPv6' }] },
     /slice web-6 of the type IPv6/,
   ],
-  'a slice is left over without endpoints': [
+  'a slice without endpoints remains': [
     { slices: [slice, { ...placeholder, metadata: { ...slice.metadata, name: 'web-2' } }] },
     /1 IPv4 slices without endpoints/,
   ],
-  'nothing is selected, and there is a placeholder': [
+  'no Pod is selected, and the placeholder slice exists': [
     { pods: [], endpoints: [{ ...endpoints, subsets: [] }], slices: [placeholder] },
   ],
-  'nothing is selected, and the slice has ports': [
+  'no Pod is selected, and the slice has ports': [
     { pods: [], endpoints: [{ ...endpoints, subsets: [] }], slices: [{ ...slice, endpoints: [] }] },
     /an? IPv4 placeholder with ports/,
   ],
-  'a Node is gone, and its Pods are still listed': [{ nodes: [] }],
-  'a Node is gone, and its Pods are left out': [{ nodes: [], slices: [placeholder] }],
+  'a Node is deleted, and its Pods are listed': [{ nodes: [] }],
+  'a Node is deleted, and its Pods are not listed': [{ nodes: [], slices: [placeholder] }],
 }
 
 for (const [name, [change, ...faults]] of Object.entries(cases)) {
@@ -288,12 +288,12 @@ const mirrorCases: Readonly<Record<string, readonly [state: Partial<ClusterState
   'Endpoints written by hand are mirrored': [{}],
   'a mirror is missing': [{ slices: [four] }, /^shop\/own: mirrors lack 2001:db8::1 http:80\/TCP ready true/],
   'there are two mirrors': [{ slices: [four, six, six] }, /two mirrors of the same ports/, /2 times 2001:db8::1/],
-  'a mirror says that an address is not ready': [
+  'a mirror lists an address as not ready': [
     { slices: [mirrorOf('IPv4', '192.0.2.1', { endpoints: [{ addresses: ['192.0.2.1'] }] }), six] },
     /lack 192.0.2.1/,
     /should not have 192.0.2.1/,
   ],
-  'the Endpoints of a mirror were made anew': [
+  'the Endpoints of a mirror were recreated': [
     { endpoints: [{ ...written, metadata: { ...written.metadata, uid: 'other-uid' } }] },
     /own-ipv4 is owned by/,
     /own-ipv6 is owned by/,
@@ -303,7 +303,7 @@ const mirrorCases: Readonly<Record<string, readonly [state: Partial<ClusterState
     /own-ipv4 mirrors what is not to be mirrored/,
     /own-ipv6 mirrors what is not to be mirrored/,
   ],
-  'the Endpoints of a mirror are gone': [{ endpoints: [] }, /own-ipv4 mirrors what/, /own-ipv6 mirrors what/],
+  'the Endpoints of a mirror are deleted': [{ endpoints: [] }, /own-ipv4 mirrors what/, /own-ipv6 mirrors what/],
 }
 
 for (const [name, [change, ...faults]] of Object.entries(mirrorCases)) {

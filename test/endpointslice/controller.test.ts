@@ -225,7 +225,7 @@ test('the zone of an endpoint follows the zone of its Node', async () => {
 
 for (const [what, rule] of [
   ['under way', { methods: ['POST'] }],
-  ['not in the copy yet', { stream: true }],
+  ['not yet in the informer', { stream: true }],
 ] as const) {
   test(`the zone of an endpoint follows its Node even while the write of its slice is ${what}`, async () => {
     const cluster = await Cluster.started()

@@ -108,10 +108,14 @@ test('a Service that replaces another of its name lists no addresses of the form
   await cluster.pod('a', { ip: '192.0.2.1' })
   await cluster.pod('b', { ip: '192.0.2.2', labels: { app: 'db' } })
   const replacements = {
-    'another selector': [{ selector: { app: 'db' } }, ['192.0.2.2 :8080'], 0],
-    'a selector of nothing': [{ selector: { app: 'none' } }, [''], 0],
-    'no selector': [{ selector: undefined }, [], ORPHAN_GRACE_MS],
-    'another name': [{ type: 'ExternalName', externalName: 'example.com', ports: undefined }, [], ORPHAN_GRACE_MS],
+    'a Service with another selector': [{ selector: { app: 'db' } }, ['192.0.2.2 :8080'], 0],
+    'a Service whose selector selects no Pod': [{ selector: { app: 'none' } }, [''], 0],
+    'a Service without a selector': [{ selector: undefined }, [], ORPHAN_GRACE_MS],
+    'a Service of type ExternalName': [
+      { type: 'ExternalName', externalName: 'example.com', ports: undefined },
+      [],
+      ORPHAN_GRACE_MS,
+    ],
   } as const
   for (const [what, [spec, wanted, graceMs]] of Object.entries(replacements)) {
     await cluster.service('foo')

@@ -38,13 +38,13 @@ test('expiry is reported for the first client certificate and for every authorit
 })
 
 const damages: readonly (readonly [what: string, file: string, content: string | undefined])[] = [
-  ['the certificate is gone', 'client.crt', undefined],
-  ['the certificate is empty', 'client.crt', ''],
-  ['the key is empty', 'client.key', ''],
-  ['the key is half written', 'client.key', '-----BEGIN'],
-  ['the key is of another certificate', 'client.key', readFileSync(join(data, 'client-2.key'), 'utf8')],
-  ['the authorities are empty', 'ca.crt', ''],
-  ['the authorities are gone', 'ca.crt', undefined],
+  ['the certificate file is missing', 'client.crt', undefined],
+  ['the certificate file is empty', 'client.crt', ''],
+  ['the key file is empty', 'client.key', ''],
+  ['the key file is half written', 'client.key', '-----BEGIN'],
+  ['the key belongs to another certificate', 'client.key', readFileSync(join(data, 'client-2.key'), 'utf8')],
+  ['the file of certificate authorities is empty', 'ca.crt', ''],
+  ['the file of certificate authorities is missing', 'ca.crt', undefined],
 ]
 for (const [what, file, content] of damages) {
   test(`while ${what}, new connections use the last good files, which is logged once`, async (t) => {

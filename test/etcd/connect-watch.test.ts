@@ -189,8 +189,8 @@ test('a watch that is refused permission reports which permission it needs', asy
 })
 
 for (const [what, stage] of [
-  ['read that is not answered', 'read'],
-  ['watch that is not confirmed', 'first'],
+  ['read without an answer', 'read'],
+  ['watch without a confirmation', 'first'],
 ] as const) {
   const requests = stage === 'read' ? 1 : 2
   const prepare = ({ etcd }: { readonly etcd: FakeEtcd }): void => {

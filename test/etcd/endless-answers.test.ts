@@ -27,7 +27,7 @@ test('a message longer than the limit is refused by its declared length, without
 
 for (const [name, code, respond] of [
   [
-    'messages without end',
+    'endless messages',
     'ServerError',
     (stream: ServerHttp2Stream) => {
       stream.respond(grpc)
@@ -35,7 +35,7 @@ for (const [name, code, respond] of [
     },
   ],
   [
-    'bytes one by one',
+    'an endless stream of single bytes',
     'Timeout',
     (stream: ServerHttp2Stream) => {
       stream.respond(grpc)
@@ -45,7 +45,7 @@ for (const [name, code, respond] of [
     },
   ],
   [
-    'a page without end',
+    'an endless page',
     'ServerError',
     (stream: ServerHttp2Stream) => {
       stream.respond({ ':status': 200, 'content-type': 'text/html' })
@@ -53,7 +53,7 @@ for (const [name, code, respond] of [
     },
   ],
   [
-    'compression that was not asked for',
+    'an unrequested compression',
     'ServerError',
     (stream: ServerHttp2Stream) => {
       stream.respond({ ...grpc, 'grpc-encoding': 'gzip' })

@@ -127,8 +127,8 @@ test('objects with very long lists are stored, changed and printed as tables qui
 /** The ports of Services, by the kind of their NodePorts. */
 const manyPorts = {
   given: objects(60_000, (_, index) => ({ name: `p${index}`, port: index + 1, nodePort: index + 1 })),
-  'for the server to find': objects(30_000, (_, index) => ({ name: `p${index}`, port: index + 1 })),
-  'those of the same port of another protocol': ['TCP', 'UDP'].flatMap((protocol) =>
+  'allocated by the server': objects(30_000, (_, index) => ({ name: `p${index}`, port: index + 1 })),
+  'shared with the same port of another protocol': ['TCP', 'UDP'].flatMap((protocol) =>
     objects(30_000, (_, index) => {
       const nodePort = protocol === 'TCP' ? index + 1 : undefined
       return { name: `${protocol.toLowerCase()}${index}`, protocol, port: index + 1, nodePort }

@@ -88,17 +88,17 @@ const unreachable = (code: string): KubeError => {
 
 for (const [name, error, isLost] of [
   ['a time-out', new KubeError('Timeout', ''), true],
-  ['a connection that broke', unreachable('ECONNRESET'), true],
-  ['a server that fails', new KubeError('ServerError', '', { httpStatus: 504 }), true],
-  ['an answer that cannot be read', new KubeError('BadResponse', ''), true],
-  ['an etcd that does not answer', new EtcdError('Timeout', ''), true],
-  ['a connection that was never there', unreachable('ECONNREFUSED'), false],
-  ['a certificate that is not trusted', unreachable('CERT_HAS_EXPIRED'), false],
+  ['a broken connection', unreachable('ECONNRESET'), true],
+  ['an error of the server', new KubeError('ServerError', '', { httpStatus: 504 }), true],
+  ['an unreadable answer', new KubeError('BadResponse', ''), true],
+  ['an etcd without an answer', new EtcdError('Timeout', ''), true],
+  ['a refused connection', unreachable('ECONNREFUSED'), false],
+  ['an untrusted certificate', unreachable('CERT_HAS_EXPIRED'), false],
   ['a conflict', new KubeError('Conflict', ''), false],
   ['a refusal', new KubeError('Forbidden', ''), false],
   ['too many requests', new KubeError('TooManyRequests', ''), false],
-  ['credentials that cannot be had', new KubeError('NoCredentials', ''), false],
-  ['one that is there already', new KubeError('AlreadyExists', ''), false],
+  ['unavailable credentials', new KubeError('NoCredentials', ''), false],
+  ['an object that exists already', new KubeError('AlreadyExists', ''), false],
   ['a mistake in the program', new TypeError(''), false],
 ] as const) {
   test(`outcome of a write after ${name}: ${isLost ? 'open whether the write was done' : 'clear that nothing was written'}`, async () => {

@@ -71,11 +71,11 @@ test('the stream ends when the server ends it, and the next request uses the sam
 })
 
 for (const [name, code, act] of [
-  ['whose line is no JSON', 'BadResponse', (watch: Watch) => watch.response.write('<html>\n')],
-  ['whose line is too long', 'TooLarge', (watch: Watch) => watch.response.write(' '.repeat(2000))],
+  ['with a line that is not JSON', 'BadResponse', (watch: Watch) => watch.response.write('<html>\n')],
+  ['with a line that is too long', 'TooLarge', (watch: Watch) => watch.response.write(' '.repeat(2000))],
   ['that is reset', 'Unreachable', (watch: Watch) => watch.server.cut()],
   [
-    'that is cut inside an event',
+    'whose connection ends inside an event',
     'Unreachable',
     (watch: Watch) => watch.response.write('{"type":', () => watch.response.destroy()),
   ],

@@ -158,14 +158,11 @@ const damaged: [what: string, text: (origin: string) => string | undefined][] = 
   ['is empty', () => ''],
   ['is half written', (origin) => kubeconfigOf(origin, 'token: two').slice(0, -80)],
   ['is not valid YAML', (origin) => `${kubeconfigOf(origin, 'token: two')}\n\t- {`],
-  [
-    'names a user that it does not have',
-    (origin) => kubeconfigOf(origin, 'token: two').replace('name: u,', 'name: v,'),
-  ],
-  ['has another context only', (origin) => kubeconfigOf(origin, 'token: two').replaceAll('dev', 'prod')],
+  ['names a missing user', (origin) => kubeconfigOf(origin, 'token: two').replace('name: u,', 'name: v,')],
+  ['has only another context', (origin) => kubeconfigOf(origin, 'token: two').replaceAll('dev', 'prod')],
   ['is for another server', () => kubeconfigOf('https://192.0.2.1:6443', 'token: two')],
   ['is for another path of the server', (origin) => kubeconfigOf(`${origin}/other`, 'token: two')],
-  ['is for the server without TLS', (origin) => kubeconfigOf(origin.replace('https:', 'http:'), 'token: two', '')],
+  ['is for a server without TLS', (origin) => kubeconfigOf(origin.replace('https:', 'http:'), 'token: two', '')],
   ['has a damaged authority', (origin) => kubeconfigOf(origin, 'token: two', 'certificate-authority-data: AAAA')],
 ]
 for (const [what, text] of damaged) {

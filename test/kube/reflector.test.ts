@@ -446,26 +446,30 @@ const troubles: readonly {
   readonly relists: boolean
 }[] = [
   { name: 'a dropped connection', happens: (watch) => watch.end(unreachable), relists: false },
-  { name: 'a 500', happens: (watch) => watch.end(new KubeError('ServerError', 'etcd')), relists: false },
-  { name: 'a 429', happens: (watch) => watch.end(new KubeError('TooManyRequests', 'later')), relists: false },
+  { name: 'an error 500', happens: (watch) => watch.end(new KubeError('ServerError', 'etcd')), relists: false },
+  { name: 'an error 429', happens: (watch) => watch.end(new KubeError('TooManyRequests', 'later')), relists: false },
   { name: 'an expired token', happens: (watch) => watch.end(new KubeError('Unauthorized', 'no')), relists: false },
   {
-    name: 'credentials that fail',
+    name: 'unavailable credentials',
     happens: (watch) => watch.end(new KubeError('NoCredentials', 'no')),
     relists: false,
   },
   { name: 'a missing permission', happens: (watch) => watch.end(new KubeError('Forbidden', 'no')), relists: false },
   { name: 'garbage', happens: (watch) => watch.end(new KubeError('BadResponse', 'not JSON')), relists: true },
-  { name: 'an event without a version', happens: (watch) => watch.send(added({ metadata: {} })), relists: true },
+  {
+    name: 'an event without a resourceVersion',
+    happens: (watch) => watch.send(added({ metadata: {} })),
+    relists: true,
+  },
   {
     name: 'an object whose fields have the wrong type',
     happens: (watch) => watch.send(added({ metadata: { name: 'a', resourceVersion: '99' }, odd: true } as never)),
     relists: true,
   },
-  { name: 'a 410', happens: (watch) => watch.end(new KubeError('Expired', 'too old')), relists: true },
-  { name: 'a 404', happens: (watch) => watch.end(new KubeError('NotFound', 'gone')), relists: true },
+  { name: 'an error 410', happens: (watch) => watch.end(new KubeError('Expired', 'too old')), relists: true },
+  { name: 'an error 404', happens: (watch) => watch.end(new KubeError('NotFound', 'gone')), relists: true },
   {
-    name: 'an ERROR event that says 410',
+    name: 'an ERROR event with code 410',
     happens: (watch) => watch.send({ type: 'ERROR', object: { code: 410, reason: 'Expired' } }),
     relists: true,
   },

@@ -145,19 +145,19 @@ test('a life starts after all earlier lives, even if the clock was set back, but
     { name: 'an earlier life', other: 5, began: 10, startedAt: at(10) },
     { name: 'a later life', other: 15, began: 10, startedAt: at(10) },
     {
-      name: 'an earlier life that began at the same moment',
+      name: 'an earlier life with the same start time',
       other: 10,
       began: 10,
       startedAt: at(10.001),
     },
     {
-      name: 'an earlier life, before the clock was set back',
+      name: 'an earlier life with a later start time, after the clock was set back',
       other: 40,
       began: 10,
       startedAt: at(40.001),
     },
     {
-      name: 'an earlier life, and the clock was put forward since',
+      name: 'an earlier life, after the clock was set forward',
       other: 15,
       began: 18,
       startedAt: at(15.001),

@@ -14,7 +14,7 @@ const attacks: Readonly<Record<string, Attack>> = {
     const whole = `GET ${pick(random, paths)} HTTP/1.1\r\n${host}\r\n`
     socket.end(whole.slice(0, randomInteger(random, whole.length)))
   },
-  'hung up'(socket, random) {
+  'closed connection'(socket, random) {
     socket.write(`GET ${pick(random, paths)} HTTP/1.1\r\n${host}\r\n`)
     socket.resetAndDestroy()
   },
@@ -51,7 +51,7 @@ const attacks: Readonly<Record<string, Attack>> = {
       await sleep(5)
     }
   },
-  'two lengths'(socket) {
+  'two Content-Lengths'(socket) {
     socket.write(`POST /livez HTTP/1.1\r\n${host}Content-Length: 1\r\nContent-Length: 2\r\n\r\nGET /metrics`)
   },
   'an upgrade'(socket, random) {

@@ -118,7 +118,7 @@ describe('bytes that are not protobuf of the kind are refused', () => {
       /^proto: wrong wireType for field 1 of core\/v1\.Pod$/,
     ],
     [
-      'an entry of a map that is none',
+      'a map entry that is not a message',
       enveloped('v1', 'ConfigMap', message([2, [[1, 5]]])),
       /wrong wireType for field 2/,
     ],

@@ -61,8 +61,8 @@ describe('a decoded value encodes to the same bytes', () => {
 describe('an unreadable value yields the reason', () => {
   const values: readonly (readonly [string, Uint8Array, string])[] = [
     ['nothing', new Uint8Array(), 'is empty'],
-    ['the magic alone', Buffer.from('k8s\0'), 'holds "" "", not v1 Endpoints'],
-    ['half the magic', Buffer.from('k8'), 'is neither protobuf nor JSON'],
+    ['only the magic number', Buffer.from('k8s\0'), 'holds "" "", not v1 Endpoints'],
+    ['half the magic number', Buffer.from('k8'), 'is neither protobuf nor JSON'],
     ['another magic', Buffer.from('k9s\0'), 'is neither protobuf nor JSON'],
     ['text', Buffer.from('192.0.2.1'), 'is neither protobuf nor JSON'],
     ['a value encrypted at rest', Buffer.from('k8s:enc:aescbc:v1:key1:\x01\x02'), 'is encrypted (aescbc)'],
@@ -72,7 +72,7 @@ describe('an unreadable value yields the reason', () => {
       'holds "v1" "Service", not v1 Endpoints',
     ],
     [
-      'a kind that is no name',
+      'a kind that is not a name',
       envelope(Buffer.of(), { apiVersion: 'v1', kind: `\n${'x'.repeat(1000)}` }),
       `holds "v1" "\\n${'x'.repeat(59)}", not v1 Endpoints`,
     ],

@@ -181,14 +181,10 @@ steps:
 
   const restored = /interrupted.*objects are restored/
   const endings = [
-    ['a drill that gets SIGINT', 'SIGINT', restored],
-    ['a drill that gets SIGTERM', 'SIGTERM', restored],
+    ['a drill that receives SIGINT', 'SIGINT', restored],
+    ['a drill that receives SIGTERM', 'SIGTERM', restored],
     ['a drill whose terminal is closed', 'SIGHUP', restored],
-    [
-      'a drill with an error that nothing catches',
-      'SIGUSR2',
-      /Error: unforeseen\n.*error, and the objects are restored$/,
-    ],
+    ['a drill with an uncaught error', 'SIGUSR2', /Error: unforeseen\n.*error, and the objects are restored$/],
   ] as const
   for (const [what, signal, ending] of endings) {
     test(`${what} restores the objects that it found`, async (t) => {

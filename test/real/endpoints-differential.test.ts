@@ -161,7 +161,7 @@ describe('the comparison of two clusters', () => {
     'a zone': ['"zone":"zone-a"', '"zone":"zone-b"'],
     'a hint': ['"forZones":[{"name":"zone-a"}]', '"forZones":[{"name":"zone-b"}]'],
     'no hint': ['"hints":{"forZones":[{"name":"zone-a"}]},', ''],
-    'a reference to a Pod that is gone': ['"uid":"uid-pod"}}],"ports"', '"uid":"uid-old"}}],"ports"'],
+    'a reference to a deleted Pod': ['"uid":"uid-pod"}}],"ports"', '"uid":"uid-old"}}],"ports"'],
     'an owner that does not block its deletion': ['"blockOwnerDeletion":true', '"blockOwnerDeletion":false'],
     'no slice': ['"slices":[{', '"slices":[],"x":[{'],
     'no Endpoints': ['"endpoints":[{"metadata"', '"endpoints":[],"x":[{"metadata"'],

@@ -48,7 +48,7 @@ describe(`during churn of Services and Pods (seed ${seed})`, () => {
     }
   const troubles: Readonly<Record<string, (ms: number) => Promise<void>>> = {
     'half of all requests are answered with 500': failing(sometimes, { answer: 'status', status: 500 }),
-    'everything is answered with 500': failing(() => true, { answer: 'status', status: 500 }),
+    'all requests are answered with 500': failing(() => true, { answer: 'status', status: 500 }),
     'half of all requests are answered with 429 and Retry-After': failing(sometimes, {
       answer: 'status',
       status: 429,
@@ -59,27 +59,27 @@ describe(`during churn of Services and Pods (seed ${seed})`, () => {
       (path) => sometimes() && (isWatch(path) || path.includes('limit=')),
       { answer: 'status', status: 410 },
     ),
-    'half of all answers are torn, of writes that happened too': failing((path) => sometimes() && !isWatch(path), {
+    'half of all answers are cut off, also those of executed writes': failing((path) => sometimes() && !isWatch(path), {
       answer: 'torn',
     }),
-    'watches are cut again and again': async (ms) => {
+    'watches are cut repeatedly': async (ms) => {
       for (let index = 0; index < 20; index++) {
         way.http.cutWatches()
         await sleep(ms / 20)
       }
     },
-    'all connections are cut again and again': async (ms) => {
+    'all connections are cut repeatedly': async (ms) => {
       for (let index = 0; index < 20; index++) {
         way.tcp.cut()
         await sleep(ms / 20)
       }
     },
-    'all answers are late': async (ms) => {
+    'all answers are delayed': async (ms) => {
       way.tcp.delay(700)
       await sleep(ms)
       way.tcp.delay(0)
     },
-    'everything is swallowed': async (ms) => {
+    'all requests remain without an answer': async (ms) => {
       way.tcp.blackHole(true)
       await sleep(ms)
       way.tcp.blackHole(false)

@@ -39,7 +39,7 @@ test('each kind of leadership loss leaves no endpoint missing, duplicated or lef
       { withinMs: 30_000 },
     )
   const losses: Readonly<Record<string, () => Promise<void>>> = {
-    'the leader is stopped, and goes on when another leads': async () => {
+    'the leader is frozen, and resumes when another leads': async () => {
       const leader = await leading()
       leader.process.signal('SIGSTOP')
       await sleep(4_500)
@@ -54,7 +54,7 @@ test('each kind of leadership loss leaves no endpoint missing, duplicated or lef
       await leading()
       await server.api.delete(lease)
     },
-    'the leader is told to stop': async () => {
+    'the leader receives SIGTERM': async () => {
       const leader = await leading()
       await leader.stop()
       programs[programs.indexOf(leader)] = await startControllers(owner, server, short)

@@ -9,7 +9,7 @@ describeEquality('kube-apiserver and this program end in the same state', {
   moment: 'running',
   only: (start, mode) => mode === 'lease' || hasAddresses.test(start),
 })
-const atStart = ['too many, the own among them', 'another master lives, and the port is another']
+const atStart = ['too many addresses, its own among them', 'another master lives, and the port is another']
 describeEquality('kube-apiserver and this program end in the same state at their start', {
   moment: 'at start',
   only: (start) => atStart.includes(start),

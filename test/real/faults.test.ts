@@ -109,7 +109,7 @@ describe('the program recovers from faults between it and its server', () => {
     },
     'every request is answered with garbage': { matches: everything, fault: { answer: 'garbage' } },
     'every watch is answered with garbage': { matches: isWatch, fault: { answer: 'garbage' } },
-    'every answer is torn': { matches: everything, fault: { answer: 'torn' } },
+    'every answer is cut off': { matches: everything, fault: { answer: 'torn' } },
   }
   for (const [name, { matches, fault }] of Object.entries(faults)) {
     test(name, () =>

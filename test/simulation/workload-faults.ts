@@ -111,7 +111,7 @@ const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
     ),
   ],
   [
-    'watches that fall silent',
+    'silent watches',
     rule(
       (random) => ({ fault: { type: 'stall', afterEvents: randomInteger(random, 4) }, stream: true, times: 2 }),
       true,
@@ -147,16 +147,16 @@ const faults: readonly (readonly [name: string, fault: WorkloadFault])[] = [
   ],
   ['refused', rule(() => ({ fault: { type: 'refuse' } }), true)],
   [
-    'late news',
+    'late events',
     (process, _world, random) => {
       process.lag.hold(oneOf(random, plurals), random.next() * 8_000)
       return () => {}
     },
   ],
-  ['late news of its own writes', own],
-  ['late news of its own writes', own],
+  ['late events of its own writes', own],
+  ['late events of its own writes', own],
   [
-    'no way through',
+    'no connection',
     ({ life }) => {
       life?.faults.partition()
       return () => life?.faults.heal()

@@ -58,7 +58,7 @@ export async function runWorkloadScenario(seed: number, { transport = byCopy } =
     const refusedMs = time.nowMs - begunMs
     for (const process of processes) process.heal()
     world.note('heal all')
-    const hasSilence = transcript.some((line) => line.endsWith('watches that fall silent'))
+    const hasSilence = transcript.some((line) => line.endsWith('silent watches'))
     const troubledMs = troubles === 0 ? 0 : electionMs + Math.max(refusedMs, hasSilence ? fallsSilentMs : 0)
     const withinMs = undisturbedWithinMs + troubledMs
     settledMs = Math.max(settledMs, await settle(world, { maxEndpointsPerSlice, withinMs, violations }))

@@ -135,7 +135,7 @@ const etcdFails: Partial<MemberState> = { serves: false, ready: true, etcdFails:
 const unclean: readonly (readonly [what: string, state: Partial<MemberState>, around?: Partial<Circumstances>])[] = [
   ['its server does not answer', { ...SILENT, ready: false }],
   ['its server is ready, and only its datastore is unavailable', { serves: false }],
-  ['its probes fail', { ...UNREADY, impaired: 'rest' }],
+  ['its probes time out', { ...UNREADY, impaired: 'rest' }],
   ['it does not run', { ...UNREADY, running: false }],
   ['it is cut off', { ...UNREADY, connected: false }],
   ['it is cut off, and its lease store fails too', { ...etcdFails, connected: false, renewing: false }],

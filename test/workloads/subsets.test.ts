@@ -18,25 +18,25 @@ function subset(ips: readonly string[], ports: readonly number[], appProtocol?: 
 }
 
 const tables: Readonly<Record<string, readonly [given: readonly EndpointSubset[], expected: readonly string[]]>> = {
-  'nothing of nothing': [[], []],
-  'ports without addresses stay': [[subset([], [80])], [':80']],
-  'the ports of the same addresses come together': [[subset(['a'], [80]), subset(['a'], [81])], [':80 :81 a']],
-  'the addresses of the same ports come together': [[subset(['b'], [80]), subset(['a'], [80])], [':80 a b']],
-  'an address that is ready for one port only is not ready for the other': [
+  'no subsets stay none': [[], []],
+  'ports without addresses are preserved': [[subset([], [80])], [':80']],
+  'ports of the same addresses are merged': [[subset(['a'], [80]), subset(['a'], [81])], [':80 :81 a']],
+  'addresses of the same ports are merged': [[subset(['b'], [80]), subset(['a'], [80])], [':80 a b']],
+  'an address that is ready for one of two ports is in two subsets': [
     [subset(['a'], [80]), subset(['!a'], [81])],
     [':80 a', ':81 !a'],
   ],
-  'not ready trumps ready, whatever comes first': [
+  'an address that is ready and not ready counts as not ready, in any order': [
     [subset(['a', '!b'], [80]), subset(['!a', 'b'], [80]), subset(['a', 'b'], [80])],
     [':80 !a !b'],
   ],
-  'both in one subset is not ready': [[subset(['a', '!a'], [80])], [':80 !a']],
-  'addresses are ordered, ready ones first': [[subset(['c', 'a', '!d', '!b'], [80])], [':80 a c !b !d']],
-  'addresses without ports are kept, and get those that the same addresses have': [
+  'an address that is ready and not ready in one subset counts as not ready': [[subset(['a', '!a'], [80])], [':80 !a']],
+  'addresses are sorted, ready ones first': [[subset(['c', 'a', '!d', '!b'], [80])], [':80 a c !b !d']],
+  'addresses without ports get the ports of equal addresses': [
     [subset(['a'], []), subset(['b'], []), subset(['a', 'b'], [80])],
     [':80 a b'],
   ],
-  'ports with an appProtocol do not bring other addresses together': [
+  'addresses of the same ports with an appProtocol are not merged': [
     [subset(['a'], [80], 'http'), subset(['b'], [80], 'http')],
     [':80 a', ':80 b'],
   ],

@@ -20,20 +20,20 @@ function faults({ status, body }: Refused): readonly (string | number)[] {
 
 const refused: readonly (readonly [string, object, string])[] = [
   ['no container', { containers: [] }, 'spec.containers: Required value'],
-  ['two containers with one name', { containers: [main, main] }, 'spec.containers[1].name: Duplicate value: "main"'],
+  ['two containers of the same name', { containers: [main, main] }, 'spec.containers[1].name: Duplicate value: "main"'],
   [
-    'an init container with the name of another',
+    'an init container with the name of another container',
     { containers: [main], initContainers: [main] },
     'spec.initContainers[0].name: Duplicate value: "main"',
   ],
   ['no image', { containers: [{ name: 'main' }] }, 'spec.containers[0].image: Required value'],
   [
-    'a port that is none',
+    'an invalid port',
     { containers: [{ ...main, ports: [{ containerPort: 70000 }] }] },
     'spec.containers[0].ports[0].containerPort: Invalid value: 70000: must be between 1 and 65535, inclusive',
   ],
   [
-    'a protocol that is none',
+    'an unknown protocol',
     { containers: [{ ...main, ports: [{ containerPort: 80, protocol: 'QUIC' }] }] },
     'spec.containers[0].ports[0].protocol: Unsupported value: "QUIC": supported values: "SCTP", "TCP", "UDP"',
   ],
@@ -43,12 +43,12 @@ const refused: readonly (readonly [string, object, string])[] = [
     'spec.containers[0].env[0].name: Required value',
   ],
   [
-    'a mount without a volume',
+    'a mount of a missing volume',
     { containers: [{ ...main, volumeMounts: [{ name: 'data', mountPath: '/data' }] }] },
     'spec.containers[0].volumeMounts[0].name: Not found: "data"',
   ],
   [
-    'a restart policy that is none',
+    'an unknown restart policy',
     { containers: [main], restartPolicy: 'Sometimes' },
     'spec.restartPolicy: Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
   ],

@@ -142,7 +142,7 @@ export const applyScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'apply of null to custom resources',
+    name: 'apply of null in custom resources',
     steps: [
       post(definitions, definition),
       { ...get(things), untilStatus: 200 },
@@ -158,7 +158,7 @@ export const applyScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'apply of what is empty, null or there already',
+    name: 'apply of empty, null and current values',
     steps: [
       applyService('one', { ports: [{ port: 80 }], selector: { a: 'b' }, externalIPs: ['192.0.2.1'] }),
       applyService('two', { selector: {} }),
@@ -189,7 +189,7 @@ export const applyScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'objects without owners',
+    name: 'objects without managedFields',
     steps: [
       post(maps, { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map' } }),
       put(`${maps}/map`, configMap('map', { a: '1' })),
@@ -204,7 +204,7 @@ export const applyScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'apply of what kubectl has applied',
+    name: 'apply after a client-side apply of kubectl',
     steps: [
       post(
         `${maps}?fieldManager=kubectl-client-side-apply`,
@@ -265,7 +265,7 @@ export const applyScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'the name and uid of what is applied',
+    name: 'apply with another name or uid',
     steps: [
       applyMap('one', {}, { name: 'other' }),
       apply('one', `${maps}/map`, { apiVersion: 'v1', kind: 'ConfigMap', data: { a: '1' } }),

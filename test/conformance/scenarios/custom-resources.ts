@@ -157,7 +157,7 @@ export const customResourceScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'custom resources that do not say what they are',
+    name: 'custom resources without kind or apiVersion',
     steps: [
       post(definitions, definition()),
       served,
@@ -256,7 +256,7 @@ export const customResourceScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'definitions that are refused',
+    name: 'invalid definitions',
     steps: [
       post(definitions, scalable({})),
       post(definitions, scalable({ ...paths, specReplicasPath: 'spec.replicas' })),

@@ -47,7 +47,7 @@ const eleven = Array.from({ length: 11 }, (_, index) => ({ name: `p${index}`, po
 
 export const kindScenarios: readonly Scenario[] = [
   {
-    name: 'Services that are refused',
+    name: 'invalid Services',
     steps: [
       post(services, service('web', { ports: [] })),
       post(services, service('web', { ports: [{ port: 0 }] })),
@@ -84,7 +84,7 @@ export const kindScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'an update of what does not exist',
+    name: 'updates of objects that do not exist',
     steps: [
       put(`${services}/web`, service('web')),
       put(`${inNamespace('endpoints')}/web`, endpoints([])),
@@ -197,7 +197,7 @@ export const kindScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'a Namespace that is deleted again under another policy',
+    name: 'a second deletion of a Namespace with another policy',
     steps: [
       post('/api/v1/namespaces', { metadata: { name: 'NS-left' } }),
       post('/api/v1/namespaces/NS-left/configmaps', { metadata: { name: 'a', finalizers: ['example.com/f'] } }),
@@ -240,7 +240,7 @@ export const kindScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'ConfigMaps that are immutable, and whose keys are refused',
+    name: 'immutable ConfigMaps, and ConfigMaps with invalid keys',
     steps: [
       post(maps, { ...map, data: { a: '1' }, binaryData: { a: 'MQ==' } }),
       post(maps, { ...map, binaryData: { 'a/b': 'MQ==' } }),
@@ -278,7 +278,7 @@ export const kindScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'what one may do',
+    name: 'SelfSubjectAccessReviews',
     steps: [
       post(reviews, accessReview({ resourceAttributes: { verb: 'list', resource: 'pods', namespace: 'NS' } })),
       post(reviews, accessReview({ nonResourceAttributes: { verb: 'get', path: '/version' } })),

@@ -39,7 +39,7 @@ const refused: readonly object[] = [
 
 export const serviceScenarios: readonly Scenario[] = [
   {
-    name: 'Services whose traffic cannot be as they say',
+    name: 'Services with contradictory traffic policies',
     steps: [...refused.map((spec) => post(services, service('web', spec))), get(services)],
   },
   {

@@ -38,7 +38,7 @@ export const watchScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'watches from the past',
+    name: 'watches from earlier resourceVersions',
     steps: [
       post(maps, configMap('a', { a: '1' }, { labels: { app: 'web' } })),
       get(maps),

@@ -181,7 +181,7 @@ export const writeScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'server-side apply of items that are the same',
+    name: 'server-side apply of duplicate items',
     steps: [
       ...[
         [{ port: 80, protocol: 'TCP' }, { port: 81, protocol: 'TCP' }, { port: 80 }],
@@ -207,7 +207,7 @@ export const writeScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'fields that a kind does not have',
+    name: 'unknown fields',
     steps: [
       post(maps, unknown),
       post(`${maps}?fieldValidation=Strict`, { ...unknown, metadata: { name: 'strict', lables: {} } }),
@@ -225,7 +225,7 @@ export const writeScenarios: readonly Scenario[] = [
     ],
   },
   {
-    name: 'Pods that are refused',
+    name: 'invalid Pods',
     steps: [
       post(pods, pod('bad', { containers: [] })),
       post(pods, pod('bad', { containers: [main, main] })),

@@ -22,24 +22,36 @@ function unknownNames(scenario: Scenario): readonly string[] {
 
 /** Steps for three masters, and the names in them that no master has at any time. */
 const stories: readonly (readonly [title: string, steps: readonly Step[], unknown: readonly string[]])[] = [
-  ['a successor before it comes', [replaced, healed(8_000, 'master-1-anew')], []],
+  ['a successor before its start', [replaced, healed(8_000, 'master-1-anew')], []],
   ['a successor', [replaced, healed(12_001, 'master-1-anew')], []],
-  ['a successor of nobody who is replaced', [healed(8_000, 'master-1-anew')], ['master-1-anew']],
-  ['a successor before the one before it goes', [healed(8_000, 'master-1-anew'), { ...replaced, atMs: 9_000 }], []],
-  ['whoever is replaced, when it has gone', [replaced, healed(8_000, 'master-1')], []],
+  ['a successor of a master that is not replaced', [healed(8_000, 'master-1-anew')], ['master-1-anew']],
+  [
+    'a successor before its predecessor is replaced',
+    [healed(8_000, 'master-1-anew'), { ...replaced, atMs: 9_000 }],
+    [],
+  ],
+  ['a replaced master after its end', [replaced, healed(8_000, 'master-1')], []],
   [
     'a successor of a successor',
     [replaced, { ...replaced, atMs: 20_000 }, healed(26_000, 'master-1-anew', 'master-1-anew-anew')],
     [],
   ],
-  ['the successor of nobody', [{ ...replaced, masters: ['b'] }, healed(30_000, 'b-anew')], ['b', 'b-anew']],
-  ['one of many', [scaled(7_000, 5), healed(7_000, 'master-4', 'master-5')], []],
-  ['one of many, before they come', [healed(7_000, 'master-5'), scaled(8_000, 5)], []],
-  ['a number that was left out', [replaced, scaled(20_000, 4), healed(21_000, 'master-4', 'master-5')], ['master-4']],
-  ['the last one, when it has gone', [scaled(7_000, 2), healed(40_000, 'master-3')], []],
-  ['a new one after the last one has gone', [scaled(7_000, 2), scaled(40_000, 3), healed(50_000, 'master-4')], []],
+  ['the successor of an unknown master', [{ ...replaced, masters: ['b'] }, healed(30_000, 'b-anew')], ['b', 'b-anew']],
+  ['a master of a scaled fleet', [scaled(7_000, 5), healed(7_000, 'master-4', 'master-5')], []],
+  ['a master of a scaled fleet, before the fleet is scaled', [healed(7_000, 'master-5'), scaled(8_000, 5)], []],
   [
-    'the successor of the last one, when it has gone',
+    'a master whose name a scaled fleet does not use',
+    [replaced, scaled(20_000, 4), healed(21_000, 'master-4', 'master-5')],
+    ['master-4'],
+  ],
+  ['a master that a scaled fleet has removed', [scaled(7_000, 2), healed(40_000, 'master-3')], []],
+  [
+    'a new master after a fleet was scaled down and up',
+    [scaled(7_000, 2), scaled(40_000, 3), healed(50_000, 'master-4')],
+    [],
+  ],
+  [
+    'a successor that a scaled fleet has removed',
     [{ ...replaced, masters: ['master-3'] }, scaled(20_000, 2), healed(60_000, 'master-3', 'master-3-anew')],
     [],
   ],

@@ -27,13 +27,13 @@ const long = 'x'.repeat(301)
 
 /** Fields that other masters would copy, sort by or use as keys. */
 const refused: Readonly<Record<string, Partial<Holder>>> = {
-  'a host of any length': { host: long },
-  'a host that is no text': { host: '\ud800' },
-  'a start that is no time': { startedAt: 'zzz' },
-  'a start after which no other can be written': { startedAt: '9999-12-31T23:59:59.999999Z' },
-  'an instance of any length': { instanceId: long },
+  'a host name that is too long': { host: long },
+  'a host name that is not valid Unicode': { host: '\ud800' },
+  'a start that is not a time': { startedAt: 'zzz' },
+  'a start at the last representable time': { startedAt: '9999-12-31T23:59:59.999999Z' },
+  'an instance ID that is too long': { instanceId: long },
   'no address': { addresses: [] },
-  'a second address that no client can use': { addresses: ['192.0.2.1', '::1'] },
+  'a loopback address as its second address': { addresses: ['192.0.2.1', '::1'] },
 }
 
 for (const [says, forged] of Object.entries(refused)) {

@@ -52,14 +52,29 @@ interface Given {
 const out = (why: OutReason): Phase => ({ type: 'out', why })
 
 const table: readonly [says: string, phase: Phase, given: Given, fault: string | undefined][] = [
-  ['renewed in time', listed, { nowMs: 14_999 }, undefined],
-  ['saying failing, which its server decides', listed, { state: 'failing' }, undefined],
-  ['not renewed for a TTL', listed, { nowMs: 15_000 }, 'the lease of this master was not renewed for 15s'],
-  ['not renewed for longer', listed, { nowMs: 75_999 }, 'the lease of this master was not renewed for 1m15s'],
+  ['that has renewed its lease in time', listed, { nowMs: 14_999 }, undefined],
+  ['whose record states failing', listed, { state: 'failing' }, undefined],
+  [
+    'that has not renewed its lease for a TTL',
+    listed,
+    { nowMs: 15_000 },
+    'the lease of this master was not renewed for 15s',
+  ],
+  [
+    'that has not renewed its lease for longer than a TTL',
+    listed,
+    { nowMs: 75_999 },
+    'the lease of this master was not renewed for 1m15s',
+  ],
   ['without its lease', listed, { lease: { missing: true } }, 'the lease of this master is missing'],
-  ['whose record says unready', listed, { state: 'unready' }, 'the holder record of this master has the state unready'],
-  ['withdrawn by somebody', out('withdrawn'), {}, withdrawn],
-  ['that has left as it was told', out('left'), { lease: { renewedAtMs: undefined } }, undefined],
+  [
+    'whose record states unready',
+    listed,
+    { state: 'unready' },
+    'the holder record of this master has the state unready',
+  ],
+  ['that another process has withdrawn', out('withdrawn'), {}, withdrawn],
+  ['that has left after a stop', out('left'), { lease: { renewedAtMs: undefined } }, undefined],
   ['that leaves', leaving, { lease: { renewedAtMs: undefined }, nowMs: 60_000 }, undefined],
   ['that was never listed', { type: 'joining', sinceAtMs: 0 }, { lease: { renewedAtMs: undefined } }, undefined],
 ]

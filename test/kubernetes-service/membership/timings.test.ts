@@ -12,11 +12,11 @@ function timingProblems(timings: MembershipTimings): readonly string[] {
   const { ttlMs, intervalMs, attemptMs, retryMs, callMs, confirmationMs, leavingMs, removalMarginMs } = timings
   const twoFailuresMs = intervalMs + PATIENT_ATTEMPTS * (attemptMs + retryMs)
   const relations: Readonly<Record<string, boolean>> = {
-    'each attempt to renew has 100 ms at least': attemptMs >= 100,
+    'each attempt to renew has at least 100 ms': attemptMs >= 100,
     'two failed attempts leave time for a third': twoFailuresMs + attemptMs <= ttlMs,
     'a call may make several requests': callMs > attemptMs,
-    'leaving has time to wait for a confirmation': confirmationMs > 0 && confirmationMs < leavingMs,
-    'a dead master is gone a second after its lease': removalMarginMs <= 500,
+    'a leaving master has time to wait for a confirmation': confirmationMs > 0 && confirmationMs < leavingMs,
+    'a dead master is removed within a second after its lease': removalMarginMs <= 500,
   }
   return Object.keys(relations).filter((relation) => relations[relation] === false)
 }
@@ -38,5 +38,5 @@ test('for each TTL and interval that the flags accept the times satisfy all rela
 
 test('an interval that the flags refuse would leave a lease no time for attempts', () => {
   const settings = { leaseTtlMs: 10_000, reconcileIntervalMs: 9_900, readinessProbePeriodMs: 1_000 }
-  assert.deepEqual(timingProblems(membershipTimings(settings)), ['each attempt to renew has 100 ms at least'])
+  assert.deepEqual(timingProblems(membershipTimings(settings)), ['each attempt to renew has at least 100 ms'])
 })

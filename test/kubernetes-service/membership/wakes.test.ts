@@ -12,10 +12,10 @@ for (const [what, facts, expectedMs] of [
   ['repeats a request', { lease: { retryAtMs: 100_020 } }, 100_020],
   ['repeats a read', { fleet: { retryAtMs: 100_050 } }, 100_050],
   ['ends its recovery', { lease: { trust: recovering } }, 100_100],
-  ['knows that a lease has ended', { fleet: { missing: [missing] } }, 99_900 + timings.removalMarginMs],
+  ['removes a master whose lease has ended', { fleet: { missing: [missing] } }, 99_900 + timings.removalMarginMs],
   ['confirms a departure', { fleet: { departures: [departure] }, server: { readySinceAtMs: 94_000 } }, 101_000],
-  ['asks its failing server', { self: { ...self, state: 'failing' }, server: { serving: false } }, 104_000],
-  ['asks its server while its lease is over', { lease: { missing: true }, server: { serving: false } }, NOW],
+  ['probes its failing server', { self: { ...self, state: 'failing' }, server: { serving: false } }, 104_000],
+  ['probes its server while its lease is missing', { lease: { missing: true }, server: { serving: false } }, NOW],
   ['joins after a failure', { phase: phases.joining, lease: { retryAtMs: 100_004 } }, 100_000],
   [
     'leaves without a confirmation',
@@ -23,7 +23,7 @@ for (const [what, facts, expectedMs] of [
     100_300,
   ],
   [
-    'reads whether it may leave',
+    'reads the confirmations of its departure',
     { phase: leaving({ type: 'waiting', sinceAtMs: 99_000, untilAtMs: 103_000 }), fleet: { readAtMs: 99_900 } },
     100_400,
   ],

@@ -64,7 +64,7 @@ const renewed = (namespace: string): Step => ({
   },
 })
 const withdrawn = (namespace: string): Step => ({
-  what: 'who is told to stop takes its lease away',
+  what: 'a stopped master deletes its lease',
   act: ({ program }) => program.stop(),
   async until(run) {
     assert.equal((await ownLeases(run, namespace)).length, 0)
@@ -112,7 +112,7 @@ const bootstrap: Situation = {
     renewed('kube-system'),
     { what: 'a slice without labels', act: spoilLabels(paths.slice), until: listed },
     {
-      what: 'an Event that is told once more',
+      what: 'an Event that is recorded again',
       act: spoilLabels(paths.slice),
       async until({ world }) {
         const path = '/apis/events.k8s.io/v1/namespaces/default/events'
@@ -121,7 +121,7 @@ const bootstrap: Situation = {
       },
     },
     {
-      what: 'a slice of the other family',
+      what: 'a slice of another address family',
       async act({ world: { server } }) {
         await server.api.delete(paths.slice)
         await server.api.send('POST', paths.slices, { body: ownSlice('kubernetes', 'IPv6') })
@@ -140,7 +140,7 @@ const bootstrap: Situation = {
       until: listed,
     },
     {
-      what: 'slices of a second family that nobody has',
+      what: 'slices of a second family without masters',
       async act({ world: { server } }) {
         await server.api.create(paths.slices, ownSlice('kubernetes-ipv4', 'IPv4'))
         await server.api.create(paths.slices, ownSlice('kubernetes-ipv6', 'IPv6'))
@@ -344,11 +344,11 @@ const serviceCidr: Situation = {
 }
 
 const reviews: Situation = {
-  name: 'a question at the health address',
+  name: 'a request to the health address',
   flags: ({ healthFlags }) => [...short, alone, ...healthFlags, '--authentication-token-webhook'],
   steps: [
     {
-      what: 'a stranger is told so',
+      what: 'an unauthorized request is refused',
       async until({ world, program }) {
         const [line] = program.logged(/"health":"/)
         const agent = new Agent({ connect: { rejectUnauthorized: false } })

@@ -108,8 +108,8 @@ export const differences: readonly Difference[] = [
         ours: listing(own),
       },
       ...otherPorts('another protocol', [udp]),
-      ...otherPorts('another name of the port', [otherName]),
-      ...otherPorts('a port more', [port, extraPort]),
+      ...otherPorts('another port name', [otherName]),
+      ...otherPorts('an additional port', [port, extraPort]),
       ...otherPorts('no port', undefined),
       ...otherPorts('an application protocol of the port', [withAppProtocol], [port]),
     ],
@@ -138,21 +138,21 @@ export const differences: readonly Difference[] = [
     reason:
       'Otherwise a live master is not listed. kube-apiserver adds its address, and its repacking of the subset prefers the unready one.',
     cases: [
-      { start: 'the own address not ready', modes: modeNames, upstream: ownUnready, ours: listing(own) },
+      { start: 'its own address not ready', modes: modeNames, upstream: ownUnready, ours: listing(own) },
       {
-        start: 'the own address not ready, and another that is',
+        start: 'its own address not ready, and another one ready',
         modes: ['lease'],
         upstream: ownUnready,
         ours: listing(own),
       },
       {
-        start: 'the own address not ready, and another that is',
+        start: 'its own address not ready, and another one ready',
         modes: ['master-count 1'],
         upstream: ownUnreadyBesideAnother,
         ours: listing(own),
       },
       {
-        start: 'the own address not ready, and another that is',
+        start: 'its own address not ready, and another one ready',
         modes: ['master-count 3'],
         upstream: ownUnreadyBesideAnother,
         ours: listing(own, another),
@@ -166,7 +166,7 @@ export const differences: readonly Difference[] = [
     reason: 'The duplicate takes the place of another master. With leases kube-apiserver removes it too.',
     cases: [
       {
-        start: 'the own address twice',
+        start: 'its own address twice',
         modes: ['master-count 3'],
         found: 'running',
         upstream: listing(own, own),
@@ -192,7 +192,7 @@ export const differences: readonly Difference[] = [
     reason: 'The API server has served all the time: only this program was restarted.',
     cases: [
       atStart('another master lives, and is listed first', ['lease'], listing(own, another), listing(another, own)),
-      atStart('hostname, node and target of the own address', masterCounts, listing(own), {
+      atStart('hostname, node and target of its own address', masterCounts, listing(own), {
         endpoints: endpoints([detailed(own)]),
         slices: [slice([], { endpoints: [ready(own, { nodeName: 'node-1', targetRef: pod })] })],
       }),
@@ -222,7 +222,7 @@ export const differences: readonly Difference[] = [
     cases: [
       atStart('two subsets', ['master-count 1'], portsOf([own], [wrongPort]), listing(own)),
       atStart('two subsets', ['master-count 3'], portsOf([own, another], [wrongPort]), listing(own)),
-      atStart('two subsets without the own address', ['master-count 3'], listing(before, own, another), listing(own)),
+      atStart('two subsets without its own address', ['master-count 3'], listing(before, own, another), listing(own)),
     ],
   },
 ]

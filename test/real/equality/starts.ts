@@ -82,26 +82,26 @@ export function startsOf(mode: ModeName): readonly Start[] {
 
 export const starts: readonly Start[] = [
   { name: 'nothing', slices: [] },
-  { name: 'all is right', ...listing(own) },
+  { name: 'all objects are correct', ...listing(own) },
   { name: 'Endpoints only', endpoints: endpoints([subset([own])]), slices: [] },
   { name: 'slice only', slices: [slice([own])] },
   { name: 'no subset', ...beside(endpoints(undefined)) },
   { name: 'no subset, and an empty slice', endpoints: endpoints([]), slices: [slice([], { ports: [] })] },
 
-  { name: 'another address instead of the own', ...listing(another) },
-  { name: 'a dead address beside the own', ...listing(own, another) },
-  { name: 'a dead address before the own', ...listing(before, own) },
-  { name: 'too many, the own among them', ...listing(before, own, ...after) },
-  { name: 'too many without the own', ...listing(before, ...after) },
-  { name: 'the own address twice', ...beside(endpoints([subset([own, own])])) },
-  { name: 'an IPv6 address beside the own', ...beside(endpoints([subset([own, v6])])) },
+  { name: 'another address instead of its own', ...listing(another) },
+  { name: 'a dead address beside its own', ...listing(own, another) },
+  { name: 'a dead address before its own', ...listing(before, own) },
+  { name: 'too many addresses, its own among them', ...listing(before, own, ...after) },
+  { name: 'too many addresses without its own', ...listing(before, ...after) },
+  { name: 'its own address twice', ...beside(endpoints([subset([own, own])])) },
+  { name: 'an IPv6 address beside its own', ...beside(endpoints([subset([own, v6])])) },
   {
-    name: 'an IPv6 address instead of the own',
+    name: 'an IPv6 address instead of its own',
     endpoints: endpoints([subset([v6])]),
     slices: [slice([v6], { addressType: 'IPv6' })],
   },
   {
-    name: 'hostname, node and target of the own address',
+    name: 'hostname, node and target of its own address',
     ...beside(endpoints([detailed(own)])),
   },
   {
@@ -109,7 +109,7 @@ export const starts: readonly Start[] = [
     ...beside(endpoints([detailed(another)])),
   },
 
-  { name: 'the label says otherwise', ...beside(endpoints([subset([own])], { labels: labelled('false') })) },
+  { name: 'another value of the label', ...beside(endpoints([subset([own])], { labels: labelled('false') })) },
   { name: 'no label', ...beside(endpoints([subset([own])], { labels: {} })) },
   { name: 'no label, and a dead address', ...beside(endpoints([subset([own, another])], { labels: {} })) },
   { name: 'a foreign label', ...beside(endpoints([subset([own])], { labels: { ...skipMirror, team: 'a' } })) },
@@ -118,8 +118,8 @@ export const starts: readonly Start[] = [
   { name: 'another port', ...beside(endpoints([subset([own], { ports: [wrongPort] })])) },
   { name: 'another port, and a dead address', ...beside(endpoints([subset([own, another], { ports: [wrongPort] })])) },
   { name: 'another protocol', ...beside(endpoints([subset([own], { ports: [udp] })])) },
-  { name: 'another name of the port', ...beside(endpoints([subset([own], { ports: [otherName] })])) },
-  { name: 'a port more', ...beside(endpoints([subset([own], { ports: [port, extraPort] })])) },
+  { name: 'another port name', ...beside(endpoints([subset([own], { ports: [otherName] })])) },
+  { name: 'an additional port', ...beside(endpoints([subset([own], { ports: [port, extraPort] })])) },
   { name: 'no port', ...beside(endpoints([subset([own], { ports: undefined })])) },
   {
     name: 'an application protocol of the port',
@@ -127,17 +127,17 @@ export const starts: readonly Start[] = [
   },
 
   { name: 'two subsets', ...beside(endpoints([subset([own]), subset([another], { ports: [wrongPort] })])) },
-  { name: 'two subsets without the own address', ...beside(endpoints([subset([before]), subset([another])])) },
+  { name: 'two subsets without its own address', ...beside(endpoints([subset([before]), subset([another])])) },
   {
     name: 'a foreign address that is not ready',
     ...beside(endpoints([subset([own], { notReadyAddresses: [{ ip: another }] })])),
   },
   {
-    name: 'the own address not ready',
+    name: 'its own address not ready',
     ...beside(endpoints([{ notReadyAddresses: [{ ip: own }], ports: [port] }])),
   },
   {
-    name: 'the own address not ready, and another that is',
+    name: 'its own address not ready, and another one ready',
     ...beside(endpoints([subset([another], { notReadyAddresses: [{ ip: own }] })])),
   },
 
@@ -168,9 +168,9 @@ export const starts: readonly Start[] = [
     name: 'the slice with a zone and a node',
     ...behind(slice([own], { endpoints: [ready(own, { zone: 'a', nodeName: 'node-1' })] })),
   },
-  { name: 'the slice of the other family', ...behind(slice([v6], { addressType: 'IPv6' })) },
+  { name: 'the slice of another address family', ...behind(slice([v6], { addressType: 'IPv6' })) },
   {
-    name: 'the slice of names',
+    name: 'the slice of type FQDN',
     ...behind(slice([], { addressType: 'FQDN', endpoints: [ready('kubernetes.example.com')] })),
   },
   {
@@ -181,7 +181,7 @@ export const starts: readonly Start[] = [
   { name: 'another master lives, and is not listed', leases: [another], ...listing(own) },
   { name: 'another master lives, and is listed', leases: [another], ...listing(own, another) },
   { name: 'another master lives, and is listed first', leases: [another], ...listing(another, own) },
-  { name: 'another master lives, and nothing is there', leases: [another], slices: [] },
+  { name: 'another master lives, and no objects exist', leases: [another], slices: [] },
   { name: 'another master lives beside a dead one', leases: [another], ...listing(before, own, another) },
   {
     name: 'another master lives, and the port is another',
@@ -195,7 +195,7 @@ export const starts: readonly Start[] = [
     ...beside(endpoints([subset([own], { ports: [wrongPort] })])),
   },
   { name: 'three other masters live', leases: [before, ...after.slice(1)], ...listing(own) },
-  { name: 'another master of the other family lives', leases: [v6], ...listing(own) },
+  { name: 'another master with an address of another family lives', leases: [v6], ...listing(own) },
 ]
 
 function labelled(value: string): object {

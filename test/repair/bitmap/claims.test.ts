@@ -56,11 +56,11 @@ const cidrs = [parseCidr('10.96.0.0/24'), parseCidr('fd00::/112')]
 const cases: readonly (readonly [string, readonly Cidr[], readonly string[], readonly string[]])[] = [
   ['both families', cidrs, ['fd00::a', '10.96.0.9'], ['1 9', '0 8']],
   ['a headless Service holds nothing', cidrs, ['None'], []],
-  ['one without an address holds nothing', cidrs, [''], []],
-  ['an IPv4 address mapped into IPv6 is an IPv4 address', cidrs, ['::ffff:10.96.0.9'], ['0 8']],
-  ['leading zeros are decimal', cidrs, ['010.096.0.09'], ['0 8']],
+  ['a Service without an address holds nothing', cidrs, [''], []],
+  ['an IPv4-mapped IPv6 address counts as the IPv4 address', cidrs, ['::ffff:10.96.0.9'], ['0 8']],
+  ['numbers with leading zeros are decimal', cidrs, ['010.096.0.09'], ['0 8']],
   [
-    'the network and the broadcast address',
+    'the network and the broadcast address are out of range',
     cidrs,
     ['10.96.0.0', '10.96.0.255'],
     ['0', '255'].map(
@@ -69,7 +69,7 @@ const cases: readonly (readonly [string, readonly Cidr[], readonly string[], rea
     ),
   ],
   [
-    'a family that has no range',
+    'an address of a family without a range is invalid',
     [parseCidr('10.96.0.0/24')],
     ['10.96.0.9', 'FD00::A'],
     [
@@ -78,7 +78,7 @@ const cases: readonly (readonly [string, readonly Cidr[], readonly string[], rea
     ],
   ],
   [
-    'no address',
+    'a text that is not an address is invalid',
     cidrs,
     ['web'],
     ['invalid ClusterIPNotValid: Cluster IP web is not a valid IP; please recreate service'],

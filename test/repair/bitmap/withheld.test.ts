@@ -155,8 +155,8 @@ test('two masters that may adopt different ranges write at most three times', as
 
 const unreadable = {
   'numbers beyond its range': { range: '30000-30099', data: new Uint8Array(20).fill(255) },
-  'another range and numbers beyond it': { range: '31000-31007', data: new Uint8Array([1, 0]) },
-  'a range that is none': { range: 'ports', data: new Uint8Array() },
+  'another range and with numbers beyond it': { range: '31000-31007', data: new Uint8Array([1, 0]) },
+  'a malformed range': { range: 'ports', data: new Uint8Array() },
 }
 for (const [name, content] of Object.entries(unreadable)) {
   test(`a stored range with ${name} is never written, not even with --adopt-range`, async () => {

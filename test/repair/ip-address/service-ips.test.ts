@@ -40,14 +40,18 @@ test('the key of a valid address is its canonical name, of an invalid one its te
 describe('the addresses to check after a change of a Service', () => {
   const old = service('web', ['010.0.0.1', 'fd00::1'])
   for (const [what, object, expected] of [
-    ['nothing, if its addresses, type and uid stay', service('web', ['010.0.0.1', 'fd00::1'], { labels: {} }), []],
     [
-      'its addresses before and after, if one changes',
-      service('web', ['010.0.0.1', 'FD00::2']),
-      ['fd00::1', 'fd00::2'],
+      'are none if its addresses, type and uid are unchanged',
+      service('web', ['010.0.0.1', 'fd00::1'], { labels: {} }),
+      [],
     ],
-    ['its addresses, if another has its name', service('web', ['010.0.0.1', 'fd00::1'], { uid: 'b' }), ['fd00::1']],
-    ['its addresses, if its type changes', service('web', ['010.0.0.1', 'fd00::1'], {}, 'NodePort'), ['fd00::1']],
+    ['are those before and after a change of one', service('web', ['010.0.0.1', 'FD00::2']), ['fd00::1', 'fd00::2']],
+    [
+      'are its addresses if another Service has its name',
+      service('web', ['010.0.0.1', 'fd00::1'], { uid: 'b' }),
+      ['fd00::1'],
+    ],
+    ['are its addresses if its type changes', service('web', ['010.0.0.1', 'fd00::1'], {}, 'NodePort'), ['fd00::1']],
   ] as const) {
     test(what, () => {
       assert.deepEqual(addressesOf({ type: 'added', object: old }), ['10.0.0.1', 'fd00::1'])

@@ -217,7 +217,10 @@ const cases: Readonly<Record<string, Case>> = {
     assert.deepEqual(await registry.read(addresses, patient), { type: 'absent' })
   },
 
-  async 'a watch reports once that it is established and that the ranges must be read, and then each change in order'(target, t) {
+  async 'a watch reports once that it is established and that the ranges must be read, and then each change in order'(
+    target,
+    t,
+  ) {
     const { open, remove, damage } = target
     const [a, b] = [open(), open()]
     await put(a, ports, '1-9', 7)

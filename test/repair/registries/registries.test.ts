@@ -55,7 +55,7 @@ for (const [name, makeTarget] of Object.entries({
   memory: onMemory,
   etcd: () => onEtcd('etcd', 'straight'),
   kine: () => onEtcd('kine', 'straight'),
-  'etcd over a faultless way': () => onEtcd('etcd', 'long'),
+  'etcd over a connection without faults': () => onEtcd('etcd', 'long'),
   configmap: onServer,
 })) {
   rangeRegistryContract((sentence, run) => test(`${name}: ${sentence}`, run), makeTarget)

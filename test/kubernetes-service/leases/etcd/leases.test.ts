@@ -85,11 +85,11 @@ test('a steady renewal is two grants and two guarded writes, and a watching mast
 })
 
 for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of [
-  ['that take long', { leaseMs: 400, recordMs: 400 }, 2, 500],
-  ['of which the record’s is there first', { leaseMs: 450, recordMs: 0 }, 2, 500],
-  ['of which the record’s is there long before', { leaseMs: 550, recordMs: 0 }, 3, 1_000],
-  ['of which the lease’s is there long before', { leaseMs: 0, recordMs: 550 }, 3, 1_000],
-  ['that the store makes equally long', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 1_000],
+  ['that are both slow', { leaseMs: 400, recordMs: 400 }, 2, 500],
+  ['of which that of the record is answered first', { leaseMs: 450, recordMs: 0 }, 2, 500],
+  ['of which that of the record is answered much earlier', { leaseMs: 550, recordMs: 0 }, 3, 1_000],
+  ['of which that of the lease is answered much earlier', { leaseMs: 0, recordMs: 550 }, 3, 1_000],
+  ['to which the store gives the same TTL', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 1_000],
 ] as const satisfies readonly [string, Delays, number, number][]) {
   test(`a renewal requests its two grants in parallel, and the record outlasts its lease: grants ${name}`, async () => {
     const { time, etcd, open } = openWorld('etcd', { leastTtlSeconds })
@@ -323,7 +323,7 @@ test('unusable leases and records are ignored and logged once; the others are li
 
 for (const [what, value] of Object.entries({
   JSON: Buffer.from('{"kind":"Endpoints","apiVersion":"v1","theirs":[1]}'),
-  'protobuf that would not come out again': withOddField('192.0.2.1'),
+  'protobuf that encodes to other bytes': withOddField('192.0.2.1'),
 })) {
   test(`a value at the own address that is ${what} is renewed with unchanged bytes`, async () => {
     const { time, etcd, open } = openWorld()

@@ -98,13 +98,13 @@ const values: readonly (readonly [what: string, value: Uint8Array, address: stri
   ['JSON', json, A, undefined],
   ['garbage', garbage, A, 'is neither protobuf nor JSON; using the address of its key until the lease expires'],
   [
-    'protobuf with an odd field',
+    'protobuf with an unknown field',
     withOddField('192.0.2.9'),
     '192.0.2.9',
     'is protobuf, but not a valid Kubernetes object; using its address',
   ],
   [
-    'protobuf with an odd field and an address that cannot be listed',
+    'protobuf with an unknown field and an address that cannot be listed',
     withOddField('127.0.0.1'),
     A,
     'is protobuf, but not a valid Kubernetes object; using the address of its key until the lease expires',

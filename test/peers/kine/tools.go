@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package main keeps the command that `npm run peers` builds in go.mod.
+// Package main imports the command that `npm run peers` builds, so that go.mod requires its module.
 package main
 
 import _ "github.com/k3s-io/kine"

@@ -1,6 +1,6 @@
 //go:build tools
 
-// Package main keeps the commands that `npm run peers` builds in go.mod.
+// Package main imports the commands that `npm run peers` builds, so that go.mod requires their modules.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// bare-apiserver is kube-apiserver 1.32 that nobody bootstraps: as ../../kubernetes/bare-apiserver, with the same four hooks disabled by
-// name. It shares no code with that one, since the two belong to different releases of the same packages.
+// bare-apiserver is kube-apiserver 1.32 without its bootstrap. Like ../../kubernetes/bare-apiserver it disables four
+// hooks by name. The two share no code, because they use different releases of the same packages.
 package main
 
 import (

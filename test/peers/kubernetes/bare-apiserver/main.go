@@ -1,6 +1,6 @@
-// bare-apiserver is a real kube-apiserver that nobody bootstraps: the hooks that create the system namespaces, the default
-// ServiceCIDR and default/kubernetes, and that repair ClusterIPs and NodePorts, are disabled by name. Everything else is the
-// ordinary server, started with its ordinary flags.
+// bare-apiserver is a real kube-apiserver without its bootstrap. It disables by name the hooks that create the system
+// namespaces, the default ServiceCIDR and default/kubernetes, and those that repair ClusterIPs and NodePorts. Everything
+// else is the unchanged server with its usual flags.
 package main
 
 import (

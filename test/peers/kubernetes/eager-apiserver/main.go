@@ -1,5 +1,5 @@
-// eager-apiserver is a real kube-apiserver that looks after default/kubernetes five times a second instead of every ten seconds. What its
-// reconciler makes of what it finds is the same; to find out takes less time.
+// eager-apiserver is a real kube-apiserver that reconciles default/kubernetes five times a second instead of every ten
+// seconds. The results of its reconciler are the same, but tests see them sooner.
 package main
 
 import (

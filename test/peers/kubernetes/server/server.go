@@ -1,4 +1,4 @@
-// Package server is the ordinary kube-apiserver, started with its ordinary flags, with one thing about it changed.
+// Package server runs kube-apiserver with its usual flags and one change of its configuration.
 package server
 
 import (
@@ -15,8 +15,8 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 )
 
-// Main runs kube-apiserver with the flags of this process; what name is, is said in errors. Change is called with the configuration that
-// the flags make, before it is completed.
+// Main runs kube-apiserver with the flags of this process. Errors begin with name. Main calls change with the
+// configuration of the flags, before that configuration is completed.
 func Main(name string, change func(*app.Config)) {
 	if err := run(name, change); err != nil {
 		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)

@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// groups are the API groups of the kinds whose fields are described.
+// groups are the API groups of the described kinds.
 var groups = []func(*runtime.Scheme) error{
 	authorizationv1.AddToScheme,
 	coordinationv1.AddToScheme,
@@ -39,7 +39,7 @@ var described = []runtime.Object{
 	&eventsv1.Event{}, &networkingv1.IPAddress{}, &networkingv1.ServiceCIDR{},
 }
 
-// special types have JSON of their own.
+// special are the types with their own JSON encoding.
 var special = map[reflect.Type]string{
 	reflect.TypeFor[metav1.Time]():          "time",
 	reflect.TypeFor[metav1.MicroTime]():     "microTime",
@@ -50,7 +50,7 @@ var special = map[reflect.Type]string{
 	reflect.TypeFor[[]byte]():               "bytes",
 }
 
-// writeFields writes src/protobuf/go-fields.ts: how the JSON of each message follows from its protobuf.
+// writeFields writes src/protobuf/go-fields.ts, which maps the protobuf fields of each message to JSON.
 func writeFields(out io.Writer) error {
 	scheme := newScheme()
 	messages := map[reflect.Type]string{}
@@ -66,7 +66,7 @@ func writeFields(out io.Writer) error {
 		}
 		kinds = append(kinds, fmt.Sprintf("  '%s': '%s',", keyOf(versions[0]), nameOf(message)))
 	}
-	// What every resource has in common.
+	// The fields that all resources have.
 	for _, common := range []reflect.Type{
 		reflect.TypeFor[metav1.DeleteOptions](), reflect.TypeFor[metav1.ListMeta](), reflect.TypeFor[metav1.Status](),
 	} {
@@ -105,7 +105,7 @@ func describe(message reflect.Type, messages map[reflect.Type]string) error {
 		field := message.Field(index)
 		tag := field.Tag.Get("protobuf")
 		if tag == "" || tag == "-" {
-			// The kind is in the envelope.
+			// The envelope states the kind.
 			if field.Type == reflect.TypeFor[metav1.TypeMeta]() {
 				continue
 			}
@@ -116,7 +116,7 @@ func describe(message reflect.Type, messages map[reflect.Type]string) error {
 		if err != nil {
 			return fmt.Errorf("%s.%s: %w", message, field.Name, err)
 		}
-		// In protobuf Go writes every field that is no pointer, also where it is empty. A struct is never empty.
+		// In protobuf, Go writes each field that is not a pointer, even if it is empty. A struct is never empty.
 		canBeEmpty := !isPointer && field.Type.Kind() != reflect.Struct
 		if strings.Contains(options, "omitzero") || strings.Contains(options, "omitempty") && canBeEmpty {
 			described += "?"

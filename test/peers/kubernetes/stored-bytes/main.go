@@ -1,11 +1,11 @@
-// stored-bytes reads and writes objects as kube-apiserver stores them in etcd: with the types of k8s.io/api and the protobuf
-// serializer of apimachinery, encoded for version v1.
+// stored-bytes reads and writes objects as kube-apiserver stores them in etcd. It uses the types of k8s.io/api and the
+// protobuf serializer of apimachinery, and encodes for version v1.
 //
-//	stored-bytes make KIND SEED COUNT   writes that many random objects of the kind to stdout
-//	stored-bytes read                   reads values from stdin and writes a line of JSON about each to stdout
+//	stored-bytes make KIND SEED COUNT   writes COUNT random objects of the kind to stdout
+//	stored-bytes read                   reads values from stdin and writes one line of JSON for each to stdout
 //	stored-bytes fields                 writes src/protobuf/go-fields.ts to stdout
 //
-// A value is framed by its length in four bytes, big-endian.
+// Each value follows its length, which is four bytes, big-endian.
 package main
 
 import (
@@ -26,8 +26,8 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 )
 
-// reading is what is said about a value. Encoded is the value as it would be stored again. Object is left out where it has no JSON:
-// managedFields hold JSON that is not looked at when they are read.
+// reading is the line of JSON for one value. Encoded is the value as kube-apiserver would store it again. Object is
+// omitted if the object has no JSON: managedFields contain JSON that is not checked when they are decoded.
 type reading struct {
 	Object  json.RawMessage `json:"object,omitempty"`
 	Encoded []byte          `json:"encoded,omitempty"`

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/randfill"
 )
 
-// randomObjects fills every field of an object now and then: with text from all of Unicode, with numbers of every size.
+// randomObjects fills each field of an object at random, with text from all of Unicode and numbers of all sizes.
 type randomObjects struct {
 	filler *randfill.Filler
 }
@@ -23,7 +23,7 @@ type randomObjects struct {
 func newRandomObjects(seed int64) randomObjects {
 	return randomObjects{
 		filler: randfill.NewWithSeed(seed).NilChance(0.4).NumElements(0, 4).Funcs(
-			// The kind is in the envelope.
+			// The envelope states the kind.
 			func(*metav1.TypeMeta, randfill.Continue) {},
 			func(t *metav1.Time, c randfill.Continue) {
 				if c.Bool() {
@@ -57,7 +57,7 @@ func newRandomObjects(seed int64) randomObjects {
 	}
 }
 
-// next makes an object of a kind, which is named as in kindMessages of src/protobuf/go-fields.ts.
+// next makes a random object of a kind. The names of kinds are those in kindMessages of src/protobuf/go-fields.ts.
 func (r randomObjects) next(kind string) (runtime.Object, error) {
 	scheme := newScheme()
 	for _, candidate := range append(described, &corev1.RangeAllocation{}) {
@@ -74,7 +74,7 @@ func (r randomObjects) next(kind string) (runtime.Object, error) {
 	return nil, fmt.Errorf("no kind %q", kind)
 }
 
-// randomEntries has keys that languages tell apart from others: numbers, and names that every object has.
+// randomEntries uses keys that JavaScript treats differently from others: numbers, and names that all objects have.
 func randomEntries(random *rand.Rand, text func() string) map[string]string {
 	keys := []string{"", "0", "9", "10", "010", "-1", "__proto__", "constructor", "a/b", "\uffee", "\U0001f600", text()}
 	entries := map[string]string{}

@@ -52,7 +52,7 @@ export class Judge {
     const { master, state } = this.#cluster.processes.of(id)
     const { type } = state.phase
     if (type === 'out' || type === 'leaving') return
-    throw new Violation('withdrawn', `${nameOf(master)} goes on though it was told that it was withdrawn`)
+    throw new Violation('withdrawn', `${nameOf(master)} continues although it has read that it was withdrawn`)
   }
 
   /** A master that lives, serves and renews must stay listed. */

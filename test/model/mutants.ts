@@ -34,7 +34,7 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
     budget: 2,
   },
   'remove-without-announcing': {
-    broken: 'a master that leaves takes its lease away before it has said so',
+    broken: 'a leaving master deletes its lease before it has announced that',
     text: "return go(server.answeredAtMs >= step.sinceAtMs ? { type: 'announcing' } : { type: 'removing' })",
     instead: "return go({ type: 'removing' })",
     faults: ['withdraw', 'failing'],
@@ -125,7 +125,7 @@ export const mutants: Readonly<Record<string, ModelMutant>> = {
     budget: 2,
   },
   'ignore-the-watch': {
-    broken: 'what a watch tells is not read',
+    broken: 'after an event of a watch nothing is read',
     text: 'return { ...state, fleet: { ...state.fleet, isReadDue: true } }',
     instead: 'return state',
     faults: ['withdraw', 'hung'],

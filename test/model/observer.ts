@@ -57,7 +57,7 @@ function isDue({ stage, age, graceAge }: Sighting): boolean {
   return stage === 'grace' && age >= TTL && graceAge >= GRACE
 }
 
-/** A lease was renewed; `isTold`: the watch reports it. */
+/** A lease was renewed; `isReported`: the watch reports it. */
 export function renewed({ listedAgo, sightings }: Observer, master: number, isReported: boolean): Observer {
   const known = sightings[master]
   const now = isReported ? fresh : known && { ...known, unseen: true }

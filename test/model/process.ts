@@ -14,7 +14,7 @@ export type Underway = 'none' | 'pending' | 'delayed' | 'lost'
  */
 export interface ListJob {
   readonly kind: 'reconcile' | 'leave'
-  readonly stage: 'look' | 'commit'
+  readonly stage: 'read' | 'commit'
   /** `failing`: it fails at the next tick, although its write may have been executed. */
   readonly status: 'pending' | 'delayed' | 'failing'
   readonly mayEmpty: boolean

@@ -136,7 +136,7 @@ export class Processes {
     })
   }
 
-  /** A lease was renewed or created while this sidecar ran or was frozen. `isTold`: its watch reports that. */
+  /** A lease was renewed or created while this sidecar ran or was frozen. `isReported`: its watch reports that. */
   renewed(id: number, master: number, isReported: boolean, isNew: boolean): number {
     const code = 20 + master * 4 + (isReported ? 2 : 0) + (isNew ? 1 : 0)
     return this.#memo(id, OK, code, (process) => {
@@ -449,7 +449,7 @@ function mastersOf(bits: number): readonly boolean[] {
 }
 
 function listJob(kind: ListJob['kind'], mayEmpty: boolean, needsOthers: boolean): ListJob {
-  return { kind, stage: 'look', status: 'pending', mayEmpty, needsOthers, base: 0, plan: 0, met: 0, stale: false }
+  return { kind, stage: 'read', status: 'pending', mayEmpty, needsOthers, base: 0, plan: 0, met: 0, stale: false }
 }
 
 function metBy(input: MembershipInput): number {

@@ -88,7 +88,7 @@ export class Requests {
       return isRenewed !== true || this.#isRenewalUnnoticed(world, one)
     }
     if (pending.some((other) => this.#writes(world, other))) return false
-    return one.kind === 'read' || process.list?.stage === 'look' ? this.#doneQuietly(world, one) : false
+    return one.kind === 'read' || process.list?.stage === 'read' ? this.#doneQuietly(world, one) : false
   }
 
   #isRenewalUnnoticed(world: World, one: Pending): boolean {
@@ -169,7 +169,7 @@ export class Requests {
         const { stage } = this.#cluster.processes.of(id).list as ListJob
         if (allows('refused'))
           emit(move('refused'), with_(this.#cluster.processes.withList(id, { status: 'failing' })), 1)
-        if (stage === 'look') return
+        if (stage === 'read') return
         if (allows('slow')) emit(move('slow'), with_(this.#cluster.processes.withList(id, { status: 'delayed' })), 1)
         if (allows('answer-lost')) emit(move('answer-lost'), this.#committed(world, one, false), 1)
       }

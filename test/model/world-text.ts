@@ -23,7 +23,7 @@ export class WorldText {
         ? `${state.lease.request?.type} ${recordText(state.lease.request?.holder)}`
         : kind === 'read'
           ? 'read leases'
-          : list?.stage === 'look'
+          : list?.stage === 'read'
             ? `${list.kind === 'leave' ? 'leaving, ' : ''}read list and leases`
             : `write list [${this.#listText(list?.plan ?? 0)}]${list?.stale ? ' conflict' : ''}`
     return `${who} ${what} -> ${name}`

@@ -50,7 +50,7 @@ test('the tests notice a mistake but not a change without effect, and the copy i
   assert.equal((await copy.try(noOp, limitMs)).type, 'not noticed')
   const empty = of(declared, `if (true) throw new Error('broken')\n${declared}`)
   assert.equal((await copy.try(empty, limitMs)).type, 'noticed')
-  assert.equal((await copy.try(noOp, limitMs)).type, 'not noticed', 'the mistake before is gone')
+  assert.equal((await copy.try(noOp, limitMs)).type, 'not noticed', 'the previous mistake is undone')
   await assert.rejects(copy.try(of('is nowhere in the file', ''), limitMs), /has this text 0 times, not once/)
   await assert.rejects(copy.try(of(declared, 'export function ('), limitMs), SyntaxError)
   // Only a file of that folder needs the bundle, which this import breaks.

@@ -42,19 +42,8 @@ export function bannedWords(path: string, text: string, names: readonly string[]
 }
 
 /** The text with each line emptied that is not a comment. Keeps the numbers of the lines. */
-export function onlyComments(text: string): string {
+function onlyComments(text: string): string {
   return text.replaceAll(/^(?!\s*(?:\/\/|\/\*\*|\* )).*$/gm, '')
-}
-
-/** The text with each line emptied that is not the title of a test, without its expressions. Keeps the line numbers. */
-export function onlyTitles(text: string): string {
-  const lines = text.split('\n').map(() => '')
-  for (const found of text.matchAll(/\b(?:test|describe|suite|it)\(\s*(['"`])((?:\\.|(?!\1)[^\\])*)\1/g)) {
-    const [whole, , title = ''] = found
-    const line = text.slice(0, (found.index ?? 0) + whole.lastIndexOf(title)).split('\n').length - 1
-    lines[line] = title.replaceAll(/\$\{[^}]*\}/g, '')
-  }
-  return lines.join('\n')
 }
 
 /** Lines of comments that are longer than the formatter's width. */

@@ -1,7 +1,7 @@
 import type { DrillMutant } from '../mutant.ts'
 
 export const mutant: DrillMutant = {
-  broken: 'Asks etcd for a lease that lasts three times as long as it was told to.',
+  broken: 'Requests leases from etcd that last three times as long as configured.',
   invariant: 'dead-master-removed',
   file: 'kubernetes-service/leases/etcd/leases.ts',
   text: 'Promise.all([grant(seconds),',

@@ -11,7 +11,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['drill/report/transcript.test.ts'],
   },
   'drill-step-text-term': {
-    broken: "isSaid: drops && !(key === 'pauseMs' && given.overlapMs !== undefined).",
+    broken: "drops && !(key === 'pauseMs' && given.overlapMs !== undefined).",
     file: 'drill/scenario/render.ts',
     text: "const isGiven = given[key] !== undefined && !(key === 'pauseMs' && given.overlapMs !== undefined)",
     instead: 'const isGiven = given[key] !== undefined',
@@ -255,7 +255,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'else if (begun === undefined && isDone(view, address)) {',
     tests: ['drill/report/figures.test.ts'],
   },
-  'drill-live-store-ways-flag': {
+  'drill-live-store-paths-flag': {
     broken: 'module: says true for false.',
     file: 'drill/live/etcd-proxies.ts',
     text: 'cut = false',

@@ -134,7 +134,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/leases/master-leases.test.ts'],
   },
   'kubernetes-service-controller-statement': {
-    broken: '#noticeKeptPorts: does not do: this.#foreignPorts = foreign.',
+    broken: 'does not do: this.#foreignPorts = foreign.',
     file: 'kubernetes-service/controller.ts',
     text: '    this.#foreignPorts = foreign\n',
     instead: '',

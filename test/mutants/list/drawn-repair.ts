@@ -32,7 +32,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['repair/registries/config-map.test.ts'],
   },
   'repair-leak-ledger-operator': {
-    broken: 'isRipe: has > for >= after nowMs - sinceMs.',
+    broken: 'has > for >= after nowMs - sinceMs.',
     file: 'repair/bitmap/plan.ts',
     text: 'return passes >= PASSES_BEFORE_FREED && nowMs - sinceMs >= LEAK_MS',
     instead: 'return passes >= PASSES_BEFORE_FREED && nowMs - sinceMs > LEAK_MS',
@@ -67,7 +67,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['repair/ip-address/repair.test.ts'],
   },
   'repair-cluster-ip-ip-address-view-negation': {
-    broken: 'doubtfulNames: drops the "not" of !right.',
+    broken: 'drops the "not" of !right.',
     file: 'repair/ip-address/plan.ts',
     text: 'if (!inSync || !view.inRange(text)) names.add(lookupNameOf(text))',
     instead: 'if (inSync || !view.inRange(text)) names.add(lookupNameOf(text))',
@@ -88,7 +88,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['repair/ip-address/ip-address.test.ts'],
   },
   'repair-range-memory-statement-2': {
-    broken: 'interrupted: does not do: this.#news++.',
+    broken: 'interrupted: does not count the interruption.',
     file: 'repair/bitmap/range-state.ts',
     text: '  interrupted(): void {\n    this.#watchEvents++\n',
     instead: '  interrupted(): void {\n',
@@ -145,7 +145,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['upstream/ip-address-repair.test.ts'],
   },
   'repair-bitmap-range-state-method': {
-    broken: 'strays:: calls max for Math.min.',
+    broken: 'calls max for Math.min.',
     file: 'repair/bitmap/range-state.ts',
     text: 'else inMs = Math.min(inMs ?? leftMs, leftMs)',
     instead: 'else inMs = Math.max(inMs ?? leftMs, leftMs)',
@@ -201,14 +201,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['repair/registries/config-map.test.ts'],
   },
   'repair-bitmap-repair-negation': {
-    broken: '#look:: drops the "not" of !registry.writable.',
+    broken: 'drops the "not" of !registry.writable.',
     file: 'repair/bitmap/repair.ts',
     text: 'if (!registry.writable) return',
     instead: 'if (registry.writable) return',
     tests: ['repair/bitmap/repair.test.ts'],
   },
   'repair-reporter-term': {
-    broken: 'tell:: drops full ||.',
+    broken: 'drops full ||.',
     file: 'repair/reporter.ts',
     text: 'if (full || !known) {',
     instead: 'if (!known) {',

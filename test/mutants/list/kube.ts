@@ -72,7 +72,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kube/http-streams.test.ts'],
   },
   'refuse-in-an-outage': {
-    broken: 'Logs each refusal of a server that also fails in other ways.',
+    broken: 'Logs each refusal of a server that also fails with other errors.',
     file: 'kube/availability.ts',
     text: 'lasts && !hidden && ',
     instead: 'lasts && ',

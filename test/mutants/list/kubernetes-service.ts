@@ -11,15 +11,15 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
       this.#own = undefined`,
     tests: ['kubernetes-service/leases/master-leases.test.ts', 'kubernetes-service/leases/kubernetes-faults.test.ts'],
   },
-  'forget-company-too-soon': {
+  'forget-a-co-holder-too-soon': {
     broken: 'Forgets a kube-apiserver at its address after two of its own short lease times.',
     file: 'kubernetes-service/leases/etcd/leases.ts',
     text: 'Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)',
     instead: 'Math.min(options.ttlMs, KUBE_APISERVER_TTL_MS)',
     tests: ['kubernetes-service/leases/etcd/leases.test.ts'],
   },
-  'empty-the-list-when-told-to-withdraw': {
-    broken: 'A master that was told to withdraw may leave the list empty.',
+  'empty-the-list-when-withdrawn': {
+    broken: 'A withdrawn master may leave the list empty.',
     file: 'kubernetes-service/membership/step.ts',
     text: "mayEmpty: isLeaving && phase.mode === 'always'",
     instead: 'mayEmpty: isLeaving',
@@ -93,8 +93,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     return { slice, secondSlices, endpoints }`,
     tests: ['kubernetes-service/dual-stack-adapter.test.ts', 'kubernetes-service/other-writers.test.ts'],
   },
-  'doubt-who-has-left': {
-    broken: 'Keeps a master in the list as suspected although it said that it leaves.',
+  'suspect-a-master-that-has-left': {
+    broken: 'Keeps a master in the list as suspected although it announced its departure.',
     file: 'kubernetes-service/membership/fleet.ts',
     text: 'self.instanceId || hasLeft(other)) continue',
     instead: 'self.instanceId) continue',

@@ -51,7 +51,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['bootstrap/leaving.test.ts'],
   },
   'an-old-list-overwrites-a-renewal': {
-    broken: 'The older answer of a list makes it forget a renewal of which the watch told meanwhile.',
+    broken: 'The older answer of a list replaces a renewal that the watch reported meanwhile.',
     file: 'kubernetes-service/leases/kubernetes.ts',
     text: 'this.#observer.readAll(observed, this.#options.clock.monotonicMs(), eventCount)',
     instead: 'this.#observer.readAll(observed, this.#options.clock.monotonicMs(), this.#observer.eventCount)',
@@ -135,7 +135,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['etcd/connect-etcd.test.ts'],
   },
   'deaf-after-a-live-read': {
-    broken: 'Once a live read has found a change, what the watch tells of no longer counts.',
+    broken: 'Once a live read has found a change, later events of the watch no longer count.',
     file: 'kube/followed-object.ts',
     text: '      this.#events++\n      this.#read = undefined\n',
     instead: '      this.#events++\n',
@@ -170,7 +170,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['kube/informer.test.ts'],
   },
-  'no-look-at-what-a-list-lacks': {
+  'no-check-of-what-a-list-lacks': {
     broken: 'A slice that was made and deleted while no watch was open stays missing.',
     file: 'endpointslice/slice-tracker.ts',
     text: '        known.delete(uid)\n        keys.add(key)\n',
@@ -198,8 +198,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "      case 'deleted':\n",
     tests: ['endpointslice/controller.test.ts'],
   },
-  'no-look-at-the-second-slice': {
-    broken: 'A change of the second slice, of which the watch tells, waits for the interval.',
+  'no-check-of-the-second-slice': {
+    broken: 'A change of the second slice, which the watch reports, waits for the interval.',
     file: 'kubernetes-service/controller.ts',
     text: 'this.#follow(endpointSlices, requestEndpoints, secondSliceName',
     instead: 'this.#follow(endpointSlices, () => {}, secondSliceName',
@@ -264,7 +264,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/endpoints-adapter.test.ts'],
   },
   'settled-without-its-second-slice': {
-    broken: 'The second slice is not looked at.',
+    broken: 'The second slice is not checked.',
     file: 'kubernetes-service/endpoints-adapter.ts',
     text: 'slicePlans(wanted, secondAddresses, observed)',
     instead: 'slicePlans(wanted, [], observed)',

@@ -235,8 +235,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'managedHere || isMarked',
     tests: ['bootstrap/workload-parts.test.ts'],
   },
-  'datastore-an-outage-said-twice': {
-    broken: 'Counts an outage from when it was said the last time.',
+  'datastore-an-outage-reported-twice': {
+    broken: 'Counts an outage from its last report.',
     file: 'drill/datastore.ts',
     text: '    if (state === this.#state) return\n',
     instead: '',
@@ -323,7 +323,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['namespaces/controller.test.ts'],
   },
   'degraded-before-the-decision': {
-    broken: 'A duty is called degraded while the server refuses to tell whether it does it.',
+    broken: 'A duty is called degraded while the server refuses to state whether it performs it.',
     file: 'bootstrap/duty-parts.ts',
     text: 'away: away || isOpen',
     instead: 'away',
@@ -337,7 +337,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kube/api-wrappers.test.ts'],
   },
   'never-degraded-without-a-decision': {
-    broken: 'While the server refuses to tell what it does itself, no refused duty is called degraded.',
+    broken: 'While the server refuses to state what it performs itself, no refused duty is called degraded.',
     file: 'bootstrap/duty-parts.ts',
     text: "const isOpen = name === 'system-namespaces' && decisions",
     instead: 'const isOpen = decisions',

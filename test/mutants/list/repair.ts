@@ -2,14 +2,14 @@ import type { TestedMutant } from '../mutant.ts'
 
 export const mutants: Readonly<Record<string, TestedMutant>> = {
   'give-back-after-the-release-only': {
-    broken: 'Looks again when the release of a number ends, though a stray is due sooner.',
+    broken: 'Checks again when the release of a number ends, although an unassigned number is due sooner.',
     file: 'repair/bitmap/range-writer.ts',
     text: 'return releasedMs === undefined ? inMs : Math.min(releasedMs, inMs ?? releasedMs)',
     instead: 'return releasedMs ?? inMs',
     tests: ['repair/bitmap/released.test.ts', 'repair/bitmap/repair.test.ts'],
   },
   'an-old-answer-overwrites-the-watch': {
-    broken: 'Takes the answer of a read for what is stored, though the watch has told of a later state.',
+    broken: 'Takes the answer of a read for what is stored, though the watch has reported a later state.',
     file: 'repair/bitmap/range-writer.ts',
     text: 'if (answer !== undefined && this.state.watchEvents === watchEvents)',
     instead: 'if (answer !== undefined)',
@@ -135,8 +135,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'this.#missing(reading).count > 0',
     tests: ['repair/bitmap/range-writer.test.ts'],
   },
-  'look-for-the-same-few-again': {
-    broken: 'While others are faster, the same eight numbers are looked for again, whose Services are gone, for ever.',
+  'read-the-same-few-again': {
+    broken:
+      'While others are faster, the holders of the same eight numbers, whose Services are deleted, are read for ever.',
     file: 'repair/bitmap/range-writer.ts',
     text: '      for (const offset of checked) tried.add(offset)\n',
     instead: '',
@@ -158,7 +159,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['repair/bitmap/range-writer-freeing.test.ts'],
   },
   'only-the-first-address-counts': {
-    broken: 'A Service whose second address changes is not looked at.',
+    broken: 'A Service whose second address changes is not checked.',
     file: 'repair/ip-address/service-ips.ts',
     text: 'clusterIpsOf(a).join() === clusterIpsOf(b).join()',
     instead: 'clusterIpsOf(a)[0] === clusterIpsOf(b)[0]',

@@ -165,8 +165,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '({ sinceMs }) => nowMs - sinceMs <= 100 * MAX_STORE_DELAY_MS,',
     tests: ['repair/bitmap/range-state.test.ts'],
   },
-  'look-when-the-first-is-released': {
-    broken: 'Of numbers that were cleared one after the other the first decides when to look again.',
+  'check-when-the-first-is-released': {
+    broken: 'Of numbers that were cleared one after the other the first decides the time of the next check.',
     file: 'repair/bitmap/range-state.ts',
     text: 'const last = this.#released.at(-1)',
     instead: 'const last = this.#released.at(0)',
@@ -313,7 +313,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '    } while (ipAddresses === undefined)\n',
     tests: ['repair/cluster-ip-repair.test.ts'],
   },
-  'look-at-what-another-made': {
+  'read-what-another-made': {
     broken: 'Takes an IPAddress for its own that another client has made in its place.',
     file: 'repair/ip-address/writer.ts',
     text: 'if (known?.metadata?.uid !== made.uid || !isManagedByAllocator(known)) {',

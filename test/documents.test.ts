@@ -76,7 +76,7 @@ test('every source file and folder that ARCHITECTURE.md names exists', () => {
     const wanted = `/${path.replace(/\/$/, '')}`
     assert.ok(
       sources.some((source) => source.endsWith(wanted)),
-      `${path} is not there`,
+      `${path} does not exist`,
     )
   }
 })

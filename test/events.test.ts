@@ -34,7 +34,7 @@ test('every recorded Event has a declared reason, and every declared reason is u
   assert.ok(calls > 5)
   const text = sources.join('\n')
   for (const reason of [...Object.keys(eventReasons), ...Object.keys(repairReasons)])
-    assert.ok(text.includes(`'${reason}'`), `nobody gives ${reason}`)
+    assert.ok(text.includes(`'${reason}'`), `no code uses the reason ${reason}`)
 })
 
 test('event reasons and actions have the form that Kubernetes accepts', () => {

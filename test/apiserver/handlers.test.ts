@@ -34,11 +34,11 @@ function answered(
 test('a deletion returns a Status; for a Service, the Service; with a finalizer, the remaining object', async () => {
   const embedded = await started()
   await embedded.send('POST', maps, map)
-  await embedded.send('POST', maps, { metadata: { name: 'kept', finalizers: ['example.com/hold'] } })
+  await embedded.send('POST', maps, { metadata: { name: 'held', finalizers: ['example.com/hold'] } })
   await embedded.send('POST', services, service)
   const kindOf = async (path: string): Promise<string> => (await embedded.send('DELETE', path)).body.kind
   assert.deepEqual(
-    [await kindOf(`${maps}/one`), await kindOf(`${maps}/kept`), await kindOf(`${services}/web`)],
+    [await kindOf(`${maps}/one`), await kindOf(`${maps}/held`), await kindOf(`${services}/web`)],
     ['Status', 'ConfigMap', 'Service'],
   )
 })

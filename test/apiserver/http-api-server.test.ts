@@ -290,7 +290,7 @@ test('a watch sends one line per event, escapes U+2028, and ends cleanly when th
   while (lines.length === 0) await once(response, 'data')
   await server.close()
   await ended
-  assert.equal(response.complete, true, 'the stream has its end')
+  assert.equal(response.complete, true, 'the response is complete')
   assert.equal(lines.length, 1)
   assert.doesNotMatch(lines[0] ?? '', /[\u2028\u2029]/)
   assert.equal(JSON.parse(lines[0] ?? '').object.data.text, text)
@@ -496,8 +496,8 @@ test('waitFor rejects with the reason when it ends before its condition holds', 
   await send(server, maps, { method: 'POST', headers: json, body: configMap('blue', { size: '1' }) })
   const expired = server.waitFor(blue, () => false, { timeoutMs: 10 })
   await assert.rejects(expired, /blue does not meet the condition: .*"data":\{"size":"1"\}.*, after 10 ms$/)
-  const thrown = server.waitFor(blue, () => assert.fail('no such size'))
-  await assert.rejects(thrown, /no such size/)
+  const thrown = server.waitFor(blue, () => assert.fail('the condition throws'))
+  await assert.rejects(thrown, /the condition throws/)
   await assert.rejects(server.waitFor({ ...blue, kind: 'Unicorn' }), {
     name: 'TypeError',
     message: 'the kind Unicorn of v1 is not served',

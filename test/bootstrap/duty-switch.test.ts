@@ -254,7 +254,7 @@ test('a running duty ends when a server performs it, and its fault is cleared', 
   await time.advance(10_000)
   health.check({ away: false })
   assert.match(health.fault() ?? '', /not completed/)
-  assert.equal(await known(), true, 'it is degraded')
+  assert.equal(await known(), true, 'a degraded duty is still known')
   await answer(NAMESPACES, BOOTSTRAP)
   assert.deepEqual([terms.length, running(), await active()], [1, 0, 0])
   assert.match(String(terms[0]?.signal.reason), /left to the server/)
@@ -263,7 +263,7 @@ test('a running duty ends when a server performs it, and its fault is cleared', 
   assert.equal(terms.length, 1)
   await answerForAMinute()
   assert.deepEqual([terms.length, running(), await active()], [2, 1, 1])
-  assert.equal(getEventListeners(stop.signal, 'abort').length, 1, 'that of the running term')
+  assert.equal(getEventListeners(stop.signal, 'abort').length, 1, 'only the running term listens to the signal')
 })
 
 test('a degraded duty is known but not settled', async (t) => {
@@ -296,7 +296,7 @@ test('objects that the server leaves out are managed here, and nothing waits for
   assert.deepEqual([await settled(), await active()], [true, 0])
   assert.deepEqual(logged(), ['info the server does this itself; leaving it to the server, except for kube-node-lease'])
   await answer(NAMESPACES)
-  assert.equal(terms.length, 1, 'the same again changes nothing')
+  assert.equal(terms.length, 1, 'an equal answer changes nothing')
   await answer(NAMESPACES, BOOTSTRAP)
   assert.deepEqual([terms.length, running(), await active()], [1, 0, 0])
   await answerForAMinute(NAMESPACES)

@@ -98,7 +98,7 @@ test('withdraw removes a running master from the list until it is restarted', as
   assert.deepEqual(
     await withdrawMaster(one.options, ports, signal),
     { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' },
-    'as a preStop hook may ask',
+    'a second withdrawal, as by a preStop hook, succeeds',
   )
   assert.deepEqual(await listed(), ['192.0.2.2'])
   await time.advance(60_000)
@@ -186,7 +186,7 @@ test('withdraw does not remove a master when the only other one has an expired L
   const { through, written } = writtenLists(api)
   assert.equal((await withdrawMaster(one.options, { ...ports, api: through }, signal)).type, 'withdrawn')
   assert.deepEqual(await listed(), ['192.0.2.3'])
-  assert.ok(!written.flat().includes('192.0.2.2'), 'nor is that one added')
+  assert.ok(!written.flat().includes('192.0.2.2'), 'the master with the expired Lease is not added')
   transport.faults.clear()
   await one.end()
   await three.end()
@@ -203,7 +203,7 @@ test('withdraw does not remove the only live master while dead ones are still li
   assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'])
   const one = start()
   await time.advance(5_000)
-  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'], 'it cannot know yet that the other is dead')
+  assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.2'], 'the death of the other master is not known yet')
   const withdrawal = withdrawMaster(one.options, ports, new AbortController().signal)
   await time.advance(12_500)
   assert.equal((await withdrawal).type, 'last-one')

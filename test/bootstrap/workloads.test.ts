@@ -143,7 +143,11 @@ test('a controller that may not write is degraded until it may, and the others w
   await pod('a', '10.0.0.1')
   const faults = () => Promise.all(all.split(',').map((duty) => checkOf(master, duty)?.fault()))
   await time.advance(5_000)
-  assert.deepEqual(await faults(), [undefined, undefined, undefined], 'a server that starts refuses all for seconds')
+  assert.deepEqual(
+    await faults(),
+    [undefined, undefined, undefined],
+    'a starting server refuses all requests for seconds',
+  )
   await time.advance(120_000)
   const [endpointsFault, ...others] = await faults()
   assert.match(String(endpointsFault), /cannot create resource "endpoints"/)

@@ -80,7 +80,11 @@ suite('the compile cache of Node', () => {
       await mkdir(above, { mode: 0o700 })
       await cp(cache, directory, { recursive: true })
       await chmod(directory, 0o700)
-      assert.match(await run(t, program, { XDG_CACHE_HOME: home }), planted, 'it is used as long as all is in order')
+      assert.match(
+        await run(t, program, { XDG_CACHE_HOME: home }),
+        planted,
+        'a cache with the right owner and mode is used',
+      )
       await make({ home, above, directory })
       assert.doesNotMatch(await run(t, program, { XDG_CACHE_HOME: home }), planted)
     })

@@ -40,7 +40,7 @@ test('on a terminal each change redraws the table in place, with the log below',
     const before = writes[index - 1]
     if (before !== undefined) assert.ok(text.startsWith(`\u001b[${before.split('\n').length - 1}A\u001b[0J`), text)
   }
-  assert.match(writes.at(-1) ?? '', /a log line\nthe last line\n$/, 'what was not drawn yet is drawn at the end')
+  assert.match(writes.at(-1) ?? '', /a log line\nthe last line\n$/, 'the last change is drawn at the end')
 })
 
 test('without a terminal each change is a line', async () => {

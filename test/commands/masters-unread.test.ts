@@ -36,7 +36,7 @@ test('masters --watch drops states while its reader pauses, and shows the curren
   while (![...shown].some((read) => read > unread)) await sleep(50)
   const missed = Array.from({ length: unread - 2 }, (_, index) => index + 2).filter((read) => !shown.has(read))
   assert.ok(shown.has(1), [...shown].join())
-  assert.notDeepEqual(missed, [], 'what was so meanwhile was kept')
+  assert.notDeepEqual(missed, [], 'all states of the pause were shown')
   child.kill('SIGTERM')
   await once(child, 'close')
 })

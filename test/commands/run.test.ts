@@ -62,7 +62,7 @@ suite('run', { concurrency: 2 }, () => {
     const exit = await program.exited
     clearInterval(again)
     assert.deepEqual(exit, { code: 1, signal: null })
-    assert.equal(existsSync(dirname(kubeconfig)), false, 'nor does it leave its kubeconfig behind')
+    assert.equal(existsSync(dirname(kubeconfig)), false, 'the kubeconfig is removed')
   })
 
   test('an unhandled error ends run with exit code 1 and one log line', async (t) => {

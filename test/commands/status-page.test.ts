@@ -381,7 +381,7 @@ function linesOf({ status: { activity } }: StatusSource): readonly string[] {
 
 test('the activity shows deletions, creations and the Events of masters, up to 200 rows', async (t) => {
   const { api, source, advance } = await followed(t)
-  assert.deepEqual(linesOf(source), [], 'what was there before has not happened')
+  assert.deepEqual(linesOf(source), [], 'existing objects are no activity')
   await api.create(endpointSlices, slice as never)
   await api.create(namespaces, { metadata: { name: 'of-a-user' } })
   await advance(10)

@@ -68,7 +68,7 @@ export const acceptedDifferences: readonly AcceptedDifference[] = [
   },
   {
     where: /^POST .*\/events\.body\.(?:message|details\.causes): .*name part must be non-empty/,
-    why: 'of the two faults of an empty name the first is told',
+    why: 'of the two faults of an empty name only the first is reported',
   },
   {
     where: /\/servicecidrs\.body\.rows\[0\]\.object\.metadata\.managedFields/,

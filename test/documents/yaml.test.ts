@@ -11,7 +11,7 @@ function refusal(text: string): readonly string[] {
     assert.ok(error instanceof InvalidInputError)
     return error.message.split('\n')
   }
-  return assert.fail('it was accepted')
+  return assert.fail('the invalid document was accepted')
 }
 
 test('a document is parsed to plain data by the core schema of YAML 1.2', () => {

@@ -237,7 +237,7 @@ test('a rolling restart restarts one master at a time, each after the previous o
       JSON.stringify(lists),
     )
     assert.equal(lists.length, 6)
-    assert.ok((lists.at(-1)?.atMs ?? 0) < 20_000, 'nothing waits for its limit')
+    assert.ok((lists.at(-1)?.atMs ?? 0) < 20_000, 'no step waits for its time limit')
     assert.deepEqual(drilled.violations, [])
   }
 })

@@ -104,7 +104,7 @@ test('a server that restarts connects at once if the datastore is up, and not wh
   assert.equal(store.state, 'ok')
   changes()
   await time.advance(10_000)
-  assert.deepEqual(changes(), [], 'the recovery that it does not need any more is cancelled')
+  assert.deepEqual(changes(), [], 'the pending recovery is cancelled')
 })
 
 test('a server that joins during an outage does not reach the datastore either', async () => {
@@ -129,7 +129,7 @@ test('a server is connected only after every cause has ended, and `hangs` takes 
   store.own = 'fails'
   datastore.state = 'away'
   assert.deepEqual(changes(), ['fails', 'hangs', 'hangs', 'hangs', 'fails', 'hangs'])
-  assert.deepEqual(other.changes(), ['hangs'], 'its own etcd and its own path are of no other server')
+  assert.deepEqual(other.changes(), ['hangs'], 'faults of one server do not affect another one')
   store.cut = true
   store.own = 'ok'
   datastore.state = 'up'

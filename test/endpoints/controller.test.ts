@@ -220,8 +220,12 @@ test('if a Service without a selector replaces one with a selector, the Endpoint
   await cluster.pass(60_000)
   assert.deepEqual(cluster.written(), ['DELETE other/foo 200'])
   assert.equal(await cluster.endpoints('foo'), undefined)
-  assert.deepEqual(await cluster.listed('bar'), ['192.0.2.7'], 'what somebody wrote for the new one')
-  assert.deepEqual(await cluster.listed('baz'), ['192.0.2.1 :8080'], 'what somebody has made his own')
+  assert.deepEqual(await cluster.listed('bar'), ['192.0.2.7'], 'Endpoints written for the new Service are preserved')
+  assert.deepEqual(
+    await cluster.listed('baz'),
+    ['192.0.2.1 :8080'],
+    'Endpoints that another client has changed are preserved',
+  )
   await stop()
 })
 
@@ -273,7 +277,7 @@ test('in a terminating namespace a refused creation is not retried, and no Event
   const requests = cluster.written()
   await cluster.pass(60_000)
   assert.ok(requests.includes('POST other/foo 403'), requests.join())
-  assert.deepEqual(cluster.written(), [], 'it is not tried again')
+  assert.deepEqual(cluster.written(), [], 'the creation is not retried')
   assert.deepEqual(cluster.events, [])
   await stop()
 })

@@ -81,11 +81,11 @@ test('an update preserves everything but labels, subsets and our annotations, an
     resourceVersion: '7',
     finalizers: ['example.com/hold'],
     labels: { stale: 'label' },
-    annotations: { [triggerAnnotation]: 'long ago', 'example.com/note': 'kept' },
+    annotations: { [triggerAnnotation]: 'long ago', 'example.com/note': 'theirs' },
   }
   const current = { apiVersion: 'v1', kind: 'Endpoints', metadata, future: { field: 1 } }
   const updated = stored(planEndpoints({ service: service(), pods: [pod(1)], current }))
-  const annotations = { 'example.com/note': 'kept' }
+  const annotations = { 'example.com/note': 'theirs' }
   const targetRef = { kind: 'Pod', namespace: 'ns', name: 'pod-1', uid: 'uid-1' }
   assert.deepEqual(updated, {
     ...current,

@@ -173,7 +173,7 @@ test('if the watch of Endpoints delivers nothing while requests work, the contro
     await cluster.pass(2_000)
     await cluster.deletePod('a')
     await cluster.pass(2_000)
-    assert.deepEqual(cluster.written().length, afterEvents, 'an event may only be late')
+    assert.deepEqual(cluster.written().length, afterEvents, 'a late event causes no list')
     await cluster.pass(2_500)
     assert.deepEqual(await cluster.listed('foo'), [])
     assert.deepEqual(cluster.events, [])

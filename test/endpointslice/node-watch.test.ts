@@ -84,9 +84,9 @@ test('moving a Node to another zone queues the Service with an endpoint on it; m
   await put('two', 'c')
   assert.deepEqual(seen(), { queued: [], grown: 1 }, 'it is queued once')
   await put('one', 'a')
-  assert.deepEqual(seen(), { queued: [], grown: 1 }, 'the slice says that zone already')
+  assert.deepEqual(seen(), { queued: [], grown: 1 }, 'the slice already has this zone')
   await put('one', undefined)
-  assert.deepEqual(seen(), { queued: ['n/web'], grown: 1 }, 'no zone is another one')
+  assert.deepEqual(seen(), { queued: ['n/web'], grown: 1 }, 'the loss of a zone counts as a change')
 })
 
 test('deleting a Node increases the version and queues nothing; its return in another zone queues the Service', async (t) => {

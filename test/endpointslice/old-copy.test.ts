@@ -34,7 +34,7 @@ test('if the slice watch stalls while requests work, slices are listed again and
   await cluster.pass(2_000)
   await cluster.deletePod('b')
   await cluster.pass(2_000)
-  assert.deepEqual(await cluster.listed('foo'), ['!192.0.2.1 192.0.2.2 :8080'], 'an event may only be late')
+  assert.deepEqual(await cluster.listed('foo'), ['!192.0.2.1 192.0.2.2 :8080'], 'a late event causes no list')
   await cluster.pass(2_500)
   assert.deepEqual(await cluster.listed('foo'), ['!192.0.2.1 :8080'])
   await stop()

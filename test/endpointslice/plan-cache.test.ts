@@ -188,7 +188,7 @@ test('slices are remembered by the ports of their group, while the group exists'
   assert.deepEqual([settledIn(first, most).endpoints, settledIn(first, few).endpoints], [4, 1])
   planned.recall(pods.slice(0, 4))
   assert.equal(settledIn(first, most), before[0])
-  assert.notEqual(settledIn(first, few), before[1], 'a group that was gone begins again')
+  assert.notEqual(settledIn(first, few), before[1], 'a group that is created again is planned anew')
 })
 
 test('a Pod that changes its ports is removed from its former group', () => {

@@ -94,7 +94,7 @@ test('as many slices are reused as there are creations; the others are deleted',
   const { actions, changed } = planned({ create: [fresh('192.0.2.1'), fresh('192.0.2.2')], remove })
   assert.deepEqual(words(actions), ['update a: 192.0.2.2', 'update b: 192.0.2.1', 'delete c'])
   assert.equal(changed, 3)
-  assert.equal(actions[2]?.slice, remove[2], 'what is deleted stays as it was read')
+  assert.equal(actions[2]?.slice, remove[2], 'a deleted slice is passed on as it was read')
 })
 
 test('slices of an earlier Service or another address type are deleted, not reused', () => {
@@ -114,7 +114,7 @@ test('a Service in deletion gets no new slice, but its present slices are update
   const remove = [stored('b'), stored('c', { uid: 'earlier' })]
   const { actions, changed } = planned({ service: leaving, create, update: [stored('a')], remove })
   assert.deepEqual(words(actions), ['update a', 'update b: 192.0.2.2', 'delete c'])
-  assert.equal(changed, 4, 'with the creation that is left out')
+  assert.equal(changed, 4, 'the omitted creation is counted')
 })
 
 test('a slice is sent with the trigger time, or without a former one, and with its other annotations', () => {

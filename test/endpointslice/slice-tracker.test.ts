@@ -61,7 +61,7 @@ test('a slice that moves to another Service is judged after both syncs end, and 
   assert.deepEqual(queuedSince(), [])
   changes.end('n/other')
   assert.deepEqual(queuedSince(), ['n/other', 'n/web'])
-  assert.equal(tracker.isStale('n/web', []), false, 'nobody waits for it to come back')
+  assert.equal(tracker.isStale('n/web', []), false, 'the former Service does not expect the slice')
 })
 
 test('an unexpected deletion queues the Service, whether or not the slice was known', () => {

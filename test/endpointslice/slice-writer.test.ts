@@ -129,7 +129,10 @@ test('after a failed deletion the tracker does not expect it', async () => {
     throw new KubeError('ServerError', 'it fails')
   }
   const tracker = new SliceTracker()
-  const undeletable = { ...sliceOf('kept'), metadata: { ...sliceOf('kept').metadata, uid: 'kept', generation: 1 } }
+  const undeletable = {
+    ...sliceOf('undeletable'),
+    metadata: { ...sliceOf('undeletable').metadata, uid: 'undeletable', generation: 1 },
+  }
   tracker.update(undeletable)
   const writer = new SliceWriter({ api, tracker, written: () => {}, onSliceGone: () => {} })
   const { signal } = new AbortController()

@@ -97,7 +97,7 @@ test('a server that does not respond to a ping fails the connection and its requ
   const late = await connection.request('POST', '/', {})
   late.end().on('error', () => {})
   await time.advance(1)
-  assert.equal(connection.failure, undefined, 'the answer may lie unread')
+  assert.equal(connection.failure, undefined, 'the answer may be received but not yet read')
   await time.advance(200)
   assert.deepEqual(connection.failure, new EtcdError('Unreachable', 'no response to a ping from the server'))
   assert.equal(connection.usable, false)

@@ -81,7 +81,7 @@ test('after an aborted request the next one uses a new connection, while watches
   for (const result of await given) assert.deepEqual(result, { status: 'rejected', reason })
   assert.equal(await etcd.create('/a', bytes('one'), { signal: patient }), undefined)
   await etcd.get('/a', patient)
-  assert.equal(proxy.connections, 2, 'one for all that follows, beside that of the watch')
+  assert.equal(proxy.connections, 2, 'the requests share one new connection beside that of the watch')
   assert.deepEqual(watch.lines, ['established', 'read'])
 })
 
@@ -264,13 +264,13 @@ async function startServer(
   {
     answers,
     revision = 1n,
-    watchesAre = 'kept',
+    watchesAre = 'open',
     withoutLeader = 0,
   }: {
     readonly answers: boolean
     readonly revision?: bigint
     /** What happens to a watch as soon as it is established. A canceled one leaves its stream open. */
-    readonly watchesAre?: 'kept' | 'ended' | 'canceled'
+    readonly watchesAre?: 'open' | 'ended' | 'canceled'
     /** How many reads are refused, as by a server without a leader. */
     readonly withoutLeader?: number
   },

@@ -27,7 +27,7 @@ test('a request that may have taken effect tries the next endpoint only if it is
     says.a = throwing(error)
     await assert.rejects(ask('once'), { code: error === late ? 'Timeout' : 'ServerError' })
     assert.deepEqual(asked.splice(0), ['a'])
-    assert.equal(await ask('once'), 'b', 'the next one begins elsewhere')
+    assert.equal(await ask('once'), 'b', 'the next request starts with the other endpoint')
     says.b = throwing(fails)
     says.c = throwing(fails)
     says.a = answering
@@ -153,10 +153,10 @@ test('an endpoint whose open connection turns out to be broken is tried once mor
 
   failures = 10
   says.b = answering
-  assert.equal(await ask(), 'b', 'first comes the other')
+  assert.equal(await ask(), 'b', 'the other endpoint is tried first')
   says.b = throwing(fails)
   await assert.rejects(ask(), { code: 'ServerError', message: /: database is locked; .*: connection reset$/ })
-  assert.deepEqual(asked.splice(0), ['a', 'b', 'b', 'a'], 'a connection that was new is not tried twice')
+  assert.deepEqual(asked.splice(0), ['a', 'b', 'b', 'a'], 'an endpoint with a new connection is tried once')
 })
 
 test('a connection that the server has closed meanwhile is replaced, and nothing is sent over it', async (t) => {
@@ -251,7 +251,7 @@ test('a switch of endpoints is logged when the new one answers, with the error o
   const { ask, says, logger, urls } = await opened(t, 3)
   for (const name of ['a', 'b'] as const) says[name] = throwing(fails)
   await ask()
-  assert.equal(logger.lines.length, 0, 'not the first one that answers at all')
+  assert.equal(logger.lines.length, 0, 'a first endpoint that answers is no switch')
   says.c = throwing(noLeader)
   says.a = answering
   await ask()

@@ -90,7 +90,7 @@ test('a watch that ends is reported once and reopened, and then reports that any
   assert.deepEqual(log, ['established', 'read', 'Unreachable', 'established', 'read'])
   etcd.watches[1]?.end()
   await pause(100)
-  assert.deepEqual(log.slice(5), ['Unreachable'], 'again, because it stood between them')
+  assert.deepEqual(log.slice(5), ['Unreachable'], 'a failure after a success is reported again')
 })
 
 test('a repeated failure is reported again only if it differs', async (t) => {
@@ -400,7 +400,7 @@ async function watching(
     /** Resolves when the watch is established once more. */
     async stands(): Promise<void> {
       expected++
-      await eventually('a watch that stands', () => log.filter((line) => line === 'read').length >= expected)
+      await eventually('an established watch', () => log.filter((line) => line === 'read').length >= expected)
     },
     pausing,
     /** Asserts that the watch pauses for `pauseMs`, and lets the pause pass. */

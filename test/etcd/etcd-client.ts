@@ -23,7 +23,7 @@ export function openClient(
 /** Asserts that a call fails with `code` and a message of one line that matches `words`. Returns the line. */
 export async function refusedWith(code: EtcdErrorCode, call: Promise<unknown>, ...words: RegExp[]): Promise<string> {
   const error = await call.then(
-    () => assert.fail(`expected ${code}, but it was done`),
+    () => assert.fail(`expected ${code}, but the call succeeded`),
     (error: unknown) => error,
   )
   assert.ok(error instanceof EtcdError, `not an EtcdError: ${error}`)
@@ -33,7 +33,7 @@ export async function refusedWith(code: EtcdErrorCode, call: Promise<unknown>, .
   return error.message
 }
 
-/** What a watch reported: `established`, `read`, the code of the error that ended it, and each change as `type name`. */
+/** What a watch reported: `established`, `read`, the code of the error that ended it, and changes as `type name`. */
 export interface WatchLog {
   readonly lines: readonly string[]
   readonly errors: readonly EtcdError[]

@@ -290,7 +290,7 @@ test('delayed watch events are delivered in order', async () => {
   }
   assert.deepEqual(watch.received, [])
   for (let count = 1; count <= 3; count++) {
-    assert.equal(held.length, count, 'one is not held up before the one before it was told')
+    assert.equal(held.length, count, 'an event is held only after the previous one was delivered')
     held[count - 1]?.resolve()
     await time.advance(0)
     assert.equal(watch.received.length, count)

@@ -303,7 +303,7 @@ for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) 
       written().map(({ call, event }) => `${call} ${event.note}`),
       ['create it broke', 'create next'],
     )
-    assert.equal(logger.lines.length, 1, 'only the first one was dropped')
+    assert.equal(logger.lines.length, 1, 'only the first Event was dropped')
     await stop()
   })
 }

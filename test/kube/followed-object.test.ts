@@ -71,7 +71,7 @@ async function followed(get?: (api: KubeApi) => KubeApi['get']) {
 test('the watch follows the object, and a live read with the same result changes nothing', async () => {
   const { time, object, write, now, stop, changes, end, missed, watch, api } = await followed()
   assert.equal(object.hasSynced, true)
-  assert.equal(watch.selector, 'metadata.name=one', 'which needs no rights to the whole namespace')
+  assert.equal(watch.selector, 'metadata.name=one', 'the watch selects only the object')
   assert.equal(now(), '1')
   await write('2')
   await time.advance(100)
@@ -163,7 +163,7 @@ test('an object whose creation and deletion the watch lost is gone when a live r
   assert.equal(object.current, undefined)
   assert.equal(changes(), before + 1)
   await time.advance(LATE_MS)
-  assert.equal(await missed(), 0, 'the watch agrees again')
+  assert.equal(await missed(), 0, 'no further loss is counted')
   await end()
 })
 
@@ -178,7 +178,7 @@ test('a watch that delivers the change within two seconds is not restarted, and 
   watch.lateMs = 0
   await write('3')
   await time.advance(100)
-  assert.equal(now(), '3', 'not what was read live before')
+  assert.equal(now(), '3', 'the later event replaces the live read')
   await end()
 })
 
@@ -201,7 +201,7 @@ test('a live read that is older than an event of the watch meanwhile changes not
   await time.advance(2_000)
   await reading
   assert.equal(now(), '3')
-  assert.equal(changes(), 2, 'those of the watch')
+  assert.equal(changes(), 2, 'only the events of the watch are changes')
   await end()
 })
 
@@ -306,7 +306,7 @@ test('with a live read each second a loss restarts the watch once, two seconds a
   await write('3')
   await object.readLive(stop.signal)
   await time.advance(LATE_MS)
-  assert.equal(await missed(), 2, 'and again for the next loss')
+  assert.equal(await missed(), 2, 'the next loss restarts the watch again')
   await end()
 })
 
@@ -321,7 +321,7 @@ test('a loss does not restart the watch after the signal of its live read is abo
   assert.equal(await missed(), 0)
   await object.readLive(stop.signal)
   await time.advance(LATE_MS)
-  assert.equal(await missed(), 1, 'but another read does')
+  assert.equal(await missed(), 1, 'another live read restarts the watch')
   await end()
 })
 

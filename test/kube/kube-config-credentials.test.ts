@@ -73,7 +73,7 @@ test('after a 401 a new token in the kubeconfig is used at once', async (t) => {
   accepted = 'Bearer two|'
   await write('token: two')
   assert.equal((await ask(transport)).status, 200)
-  assert.deepEqual(logger.lines, [], 'a rotation that goes well is not worth a line')
+  assert.deepEqual(logger.lines, [], 'a successful rotation is not logged')
 })
 
 test('a series of 401s is logged once until it is over, and a token that is written meanwhile is used', async (t) => {
@@ -527,7 +527,7 @@ test('a request with a 401 waits one second for an exec plugin, which then conti
   await eventually('the plugin runs', () => runs(directory) === 2)
   await clock.advance(1_000)
   assert.equal((await refused).status, 401)
-  assert.equal((await ask(transport)).status, 401, 'nor does the next one wait')
+  assert.equal((await ask(transport)).status, 401, 'the next request does not wait')
   await writeFile(join(directory, 'go'), '')
   await eventually('it is accepted', async () => (await ask(transport)).status === 200)
   assert.equal(runs(directory), 2)

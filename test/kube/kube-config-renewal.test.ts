@@ -98,7 +98,7 @@ test('during a renewal, and when it fails or hangs past the expiry, the present 
   assert.equal(await atOnce(), 'one')
   assert.equal(attempts.length, 3)
   await time.advance(hour)
-  assert.equal(await atOnce(), 'one', 'the server is the judge of its end')
+  assert.equal(await atOnce(), 'one', 'an expired token is used until the server refuses it')
   assert.equal(attempts.length, 3)
 
   give('two', startMs + 2 * hour)

@@ -365,13 +365,13 @@ test('fields that others wrote into the Lease are preserved', async () => {
   const election = new Election()
   election.lease = {
     metadata: { namespace: 'kube-system', name: 'controllers', resourceVersion: '0', labels: { other: 'yes' } },
-    spec: { strategy: 'kept', leaseTransitions: 7 },
+    spec: { strategy: 'other', leaseTransitions: 7 },
   }
   const a = election.add('a')
   await election.time.advance(5_000)
   assert.equal(a.elector.isLeader, true)
   assert.deepEqual(election.lease?.metadata?.labels, { other: 'yes' })
-  assert.equal(election.lease?.spec?.strategy, 'kept')
+  assert.equal(election.lease?.spec?.strategy, 'other')
   assert.equal(election.lease?.spec?.leaseTransitions, 8)
   await stopIn(election, a)
 })
@@ -471,7 +471,7 @@ test('two candidates never lead at once, whatever freezes, is cut off, restarts 
       one.link = 'up'
     }
     const settled = (): boolean => running.filter(({ working }) => working).length === 1
-    assert.ok(await election.time.runUntil(settled, 25_000), `seed ${seed}: nobody leads`)
+    assert.ok(await election.time.runUntil(settled, 25_000), `seed ${seed}: there is no leader`)
     await election.time.advance(60_000)
     assert.ok(settled())
     await stopIn(election, ...running)

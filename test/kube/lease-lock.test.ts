@@ -44,7 +44,7 @@ test('a renewal is one request, and changes only renewTime', async () => {
   assert.deepEqual(
     (await stored())?.spec,
     { ...before, renewTime: '2026-01-01T00:00:04.000000Z' },
-    'nor does taking it',
+    "taking one's own lease changes nothing",
   )
 })
 

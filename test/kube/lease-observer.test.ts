@@ -16,11 +16,11 @@ function judged(observer: LeaseObserver, leases: readonly ObservedLease[], times
 test('a lease expires if it is not renewed for its whole TTL', () => {
   const observer = new LeaseObserver({ maxGapMs: 15_000 })
   assert.deepEqual(judged(observer, [a('1')], [0]), [false])
-  assert.equal(observer.nextReadMs(0), 13_000, 'a little before its end')
+  assert.equal(observer.nextReadMs(0), 13_000, 'the next read is due shortly before the expiry')
   assert.deepEqual(judged(observer, [a('1')], [13_000, 14_999]), [false, false])
   assert.equal(observer.nextReadMs(14_999), 15_000)
   assert.deepEqual(judged(observer, [a('1')], [15_000]), [true])
-  assert.equal(observer.nextReadMs(15_000), undefined, 'what is over does not end again')
+  assert.equal(observer.nextReadMs(15_000), undefined, 'an expired lease does not expire again')
 })
 
 test('a lease past its TTL expires only after two lists, between which its holder has time to renew after an outage', () => {

@@ -120,7 +120,7 @@ test('a manager that gains fields in an object within one second is identified, 
   const before = object(443, entry('own', { 'f:spec': { 'f:type': {} } }), entry('other', label))
   const after = object(1, entry('own', { 'f:spec': { 'f:type': {} } }), entry('other', { ...label, ...ports }))
   assert.equal(writerBetween(before, after)?.manager, 'other')
-  assert.equal(writerBetween(after, before), undefined, 'what was lost was lost to somebody else')
+  assert.equal(writerBetween(after, before), undefined, 'a manager that loses fields is not the writer')
 })
 
 test('a manager that gains one more label within the second of its last write is identified', () => {

@@ -234,7 +234,7 @@ test('a wait that the server requests is observed up to a second', () => {
   assert.equal(waitMs('TooManyRequests', 700), 700)
   assert.equal(waitMs('ServerError', 20_000), 1_000)
   for (let failures = 0; failures < 10; failures++) retry.next(new KubeError('Forbidden', 'no'))
-  assert.equal(waitMs('Forbidden', 20_000), 10_000, 'its own wait, if that is longer')
+  assert.equal(waitMs('Forbidden', 20_000), 10_000, 'a longer back-off takes precedence')
   assert.equal(waitMs('Conflict', 20_000), 0)
 })
 

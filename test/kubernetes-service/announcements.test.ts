@@ -96,14 +96,14 @@ test('each listed or removed master is reported once per fleet, in the log and b
     Object.keys(fields.objectRef as object).toSorted(),
   ]
   const line = JSON.parse(JSON.stringify(ended?.fields))
-  assert.deepEqual(shapeOf(line), shapeOf(JSON.parse(example)), 'as docs/audit.md shows it')
+  assert.deepEqual(shapeOf(line), shapeOf(JSON.parse(example)), 'the line equals the example in docs/audit.md')
   const delays = await Promise.all(
     masters.map((each) => each.sample('apiserver_bootstrap_removal_delay_seconds_count')),
   )
   assert.equal(
     delays.reduce((sum, count) => sum + count, 0),
     3,
-    'measured by whoever removed it, once each',
+    'each removal was measured once, by the master that removed the address',
   )
   const states = ['ready', 'failing', 'unready', 'leaving', 'withdrawn', 'foreign', 'suspected-expiry']
   const counts = await Promise.all(
@@ -344,7 +344,7 @@ test('a dry run records no event and no audit entry', async (t) => {
     return api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body: { subsets } })
   }
   await world.repeat(rename, { everyMs: 100, forMs: 15_000 })
-  assert.deepEqual(dry.logged(/keeps overwriting/), [], 'what is never written is never undone')
+  assert.deepEqual(dry.logged(/keeps overwriting/), [], 'a dry run cannot be overwritten')
   assert.ok(dry.logged(/^dry run: would reset endpoints/).length > 0)
   assert.deepEqual(
     dry.logged(/^/).filter(({ fields }) => 'audit' in fields || 'outcome' in fields),

@@ -96,7 +96,7 @@ test('after a failed read of the members, families and ports stay as found until
   await time.advance(INTERVAL_MS)
   await setPort(8443)
   await time.advance(5_000)
-  assert.ok(failures > 3, 'it is read again and again')
+  assert.ok(failures > 3, 'the read is retried')
   assert.deepEqual([await portOf(world), await familiesOf(world)], [8443, single])
   members.read = async () => {}
   await time.advance(2_000)
@@ -194,7 +194,7 @@ test('when the server is back, the second address is requested again, with the f
   refuse.left = 9
   availability.succeeded('test')
   await time.advance(4_000)
-  assert.deepEqual(await familiesOf(world), dual, 'its own address, at the tenth attempt')
+  assert.deepEqual(await familiesOf(world), dual, 'an address is granted at the tenth attempt')
   assert.equal(refuse.left, -1)
 })
 

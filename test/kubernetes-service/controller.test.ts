@@ -109,7 +109,7 @@ test('the controller has settled after the first success of both loops: the Serv
   const other = await controllerWorld(t, { reconciler: refused })
   const { settled: otherSettled } = other.controller
   await other.time.advance(5_000)
-  assert.notEqual(await other.service(), undefined, 'a refused list does not hold the Service up')
+  assert.notEqual(await other.service(), undefined, 'a refused list does not delay the Service')
   assert.equal(await hasSettled(otherSettled), false)
   refused.write = async () => {}
   await other.time.advance(1_500)

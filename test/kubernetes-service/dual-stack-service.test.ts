@@ -132,7 +132,7 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
         refusals++
       }
     }
-    assert.fail('it does not become right')
+    assert.fail('the Service was not in sync after 20 passes')
   }
   const warnings = () => logger.lines.filter(({ level }) => level === 'warn').length
   return { embedded, keeper, read, untilRight, warnings }

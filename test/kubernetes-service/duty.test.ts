@@ -131,7 +131,7 @@ const own = '192.0.2.1:6443'
 test('the duty writes nothing before its server has been ready once, and reconciles soon after', async (t) => {
   const { time, server, asked, calls, logged } = await open(t, { server: 'failing' })
   await time.advance(30_000)
-  assert.deepEqual(logged('info'), [], 'there was no entry')
+  assert.deepEqual(logged('info'), [], 'a removal of a missing entry is not logged')
   assert.deepEqual([asked(), calls()], [[], [`clear ${own}`]])
   server.answer = 'ready'
   await time.advance(1_000)
@@ -143,7 +143,7 @@ test('the entry of an earlier life is removed once, after the first answer, if t
   const steps = new Steps()
   const { time, server, calls, logged } = await open(t, { server: 'silent', steps })
   await time.advance(5_000)
-  assert.deepEqual(calls(), [], 'it may be ready')
+  assert.deepEqual(calls(), [], 'nothing is written before the first answer')
   steps.clear = async () => true
   server.answer = 'failing'
   await time.advance(1_000)

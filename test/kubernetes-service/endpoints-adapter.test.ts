@@ -168,7 +168,7 @@ test('the plan is made after the read, and its writes carry the resourceVersions
     assert.equal(
       (update?.of as KubeObject | undefined)?.metadata?.resourceVersion,
       version,
-      'not that of the other write',
+      'the update has the resourceVersion of the read',
     )
   }
   assert.ok(objects.has('endpoints kubernetes'))

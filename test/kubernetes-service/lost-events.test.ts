@@ -77,7 +77,7 @@ for (const [what, { resource, name = 'kubernetes', settings, body, isRight, inte
     await vandal.patch(resource, ref, { type: 'merge', body })
     await time.advance(0)
     remove()
-    assert.ok(!isRight(await stored(vandal)), 'nobody has told of it')
+    assert.ok(!isRight(await stored(vandal)), 'no watch reported the change')
     await time.advance(intervals * intervalMs)
     assert.ok(isRight(await stored(vandal)))
     assert.deepEqual(master.logged(/watch missed a change/), [], 'at once, not when the watch is started anew')

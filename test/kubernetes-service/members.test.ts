@@ -172,9 +172,9 @@ test('a life starts after all earlier lives, even if the clock was set back, but
     lease('192.0.2.1', 'ready', { startedAt: at(50) }),
     lease('192.0.2.2', 'ready', { instanceId: 'other', startedAt: at(50) }),
   ]
-  assert.equal(startedAfter(others, self, span), self, 'itself and another master')
+  assert.equal(startedAfter(others, self, span), self, 'its own lease and that of another master do not count')
   const lives = [40, 30, 45].map((startS) => of(startS))
-  assert.equal(startedAfter(lives, self, span).startedAt, at(45.001), 'after the latest of several')
+  assert.equal(startedAfter(lives, self, span).startedAt, at(45.001), 'the start is after the latest of several lives')
   const last = lease('192.0.2.1', 'ready', { instanceId: 'other', startedAt: '9998-12-31T23:59:59.999000Z' })
   assert.equal(startedAfter([last], self, span), self, 'no later start can be written')
 })
@@ -189,5 +189,9 @@ test('ports are agreed only if every live master has a record with these ports',
   )
   assert.equal(portsAgreed([lease('192.0.2.1'), foreign], ports), false)
   const suspected = { ...lease('192.0.2.2'), expirySuspected: true }
-  assert.equal(portsAgreed([lease('192.0.2.1'), suspected], ports), false, 'its master may come back with others')
+  assert.equal(
+    portsAgreed([lease('192.0.2.1'), suspected], ports),
+    false,
+    'a suspected master may return with other ports',
+  )
 })

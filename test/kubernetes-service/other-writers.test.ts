@@ -78,7 +78,7 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
     assert.ok(corrections.length < 45, `${corrections.length} corrections in 15 s`)
     assert.ok(
       corrections.some((atMs) => atMs > 5_000),
-      'it never gives up',
+      'corrections continue',
     )
     assert.equal(await master.sample(`apiserver_bootstrap_backing_off{kind="${kind}"}`), 1)
 
@@ -89,10 +89,7 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
     assert.equal(event?.regarding?.kind, kind)
     assert.match(event?.note ?? '', writer === undefined ? /without a trace/ : new RegExp(`field manager ${writer};`))
     assert.equal(master.logged(backingOff).length, 1)
-    assert.ok(
-      (await world.eventsAbout('KubernetesServiceReset')).length <= 10,
-      'what a fight is about is told of as a whole',
-    )
+    assert.ok((await world.eventsAbout('KubernetesServiceReset')).length <= 10, 'a fight causes few Events')
     assert.deepEqual(await world.eventsAbout('MasterRemoved'), [], 'no master has gone')
     const resource = kind.toLowerCase().replace(/s?$/, 's')
     const lines = master.logged(/^/).filter(({ fields }) => fields.audit && isAbout(fields, resource))
@@ -135,7 +132,7 @@ test('during a fight for Endpoints all else is corrected at once, and a new mast
   assert.deepEqual(
     slice.endpoints?.map((endpoint) => endpoint.addresses),
     [['192.0.2.1']],
-    'what clients use stays right',
+    'the EndpointSlice stays correct',
   )
   world.start(2)
   const seen = await world.follow(
@@ -315,7 +312,11 @@ test('a lease that expired during an outage does not count as overwritten; a liv
   away = true
   await time.advance(20_000)
   const { signal } = new AbortController()
-  assert.deepEqual((await world.etcd.client().list('/registry/masterleases/', { signal })).items, [], 'it has ended')
+  assert.deepEqual(
+    (await world.etcd.client().list('/registry/masterleases/', { signal })).items,
+    [],
+    'the fight has ended',
+  )
   away = false
   await time.advance(5_000)
   assert.deepEqual(await world.listed(), ['192.0.2.1'])
@@ -342,7 +343,7 @@ test('ports of the Service that are changed while the leases cannot be read are 
   await time.advance(11_000)
   await undoService(api)
   await time.advance(2_000)
-  assert.equal(await port(), 8443, 'other masters may want it so')
+  assert.equal(await port(), 8443, 'other masters may require this port')
   away = false
   await time.advance(12_000)
   assert.equal(await port(), 443)
@@ -375,7 +376,7 @@ for (const [store, { settings, takeAway }] of Object.entries(leaseStores)) {
     assert.equal(await master.sample('apiserver_bootstrap_backoffs_total{kind="Lease"}'), 1)
     await steal()
     await time.advance(everyMs)
-    assert.ok(await takeAway(world), 'it was made again at once')
+    assert.ok(await takeAway(world), 'the lease was created again at once')
   })
 }
 

@@ -123,7 +123,7 @@ test('with the gate continuous only a server that is ready or refuses to state i
   assert.deepEqual(await after(silent), [false, 'unready'])
   assert.equal(logged('own API server is not ready'), 1, 'once per outage')
   assert.deepEqual(await after(ready), [true, 'unready'])
-  assert.equal(logged('own API server is ready'), 1, 'at the start only so far')
+  assert.equal(logged('own API server is ready'), 1, 'the server was reported ready only at the start')
   await after(ready)
   assert.deepEqual(await after(ready), [true, 'ready'])
   assert.equal(logged('own API server is ready'), 2)

@@ -29,7 +29,7 @@ test('ports, type and a foreign selector are corrected; the other fields of the 
     [['selector'], { selector: { app: 'x' } }],
   ]
   for (const [reasons, spec] of damages) {
-    const action = planService(damaged({ ...spec, unknown: 'kept' }), settings, true)
+    const action = planService(damaged({ ...spec, unknown: 'preserved' }), settings, true)
     assert.equal(action.type, 'update')
     if (action.type !== 'update') continue
     assert.deepEqual(action.reasons, reasons)
@@ -37,7 +37,7 @@ test('ports, type and a foreign selector are corrected; the other fields of the 
     assert.deepEqual(after.ports, [https])
     assert.equal(after.type, 'ClusterIP')
     assert.equal(after.selector, undefined)
-    assert.equal(after.unknown, 'kept')
+    assert.equal(after.unknown, 'preserved')
     assert.equal(action.object.metadata?.resourceVersion, '5')
   }
 })
@@ -65,12 +65,12 @@ test('a Service that became an ExternalName gets its address back', () => {
 test('a Service that was a LoadBalancer loses what a server refuses for other types, and no other annotation', () => {
   const sourceRanges = 'service.beta.kubernetes.io/load-balancer-source-ranges'
   const { metadata, spec } = damaged({ type: 'LoadBalancer', loadBalancerSourceRanges: ['10.0.0.0/8'] })
-  const annotations = { [sourceRanges]: '10.0.0.0/8', other: 'kept' }
+  const annotations = { [sourceRanges]: '10.0.0.0/8', other: 'preserved' }
   const action = planService({ spec, metadata: { ...metadata, annotations } } as Service, settings, true)
   assert.equal(action.type, 'update')
   if (action.type !== 'update') return
   assert.equal('loadBalancerSourceRanges' in (action.object.spec ?? {}), false)
-  assert.deepEqual(action.object.metadata, { ...metadata, annotations: { other: 'kept' } })
+  assert.deepEqual(action.object.metadata, { ...metadata, annotations: { other: 'preserved' } })
 })
 
 test('while the fleet wants different ports, an ExternalName Service stays one, but loses its selector', () => {

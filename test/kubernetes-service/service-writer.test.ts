@@ -113,11 +113,11 @@ test('a cached Service is read live, and the live state decides', async () => {
   const { writer, calls, server } = open()
   server.live = stored()
   await writer.reconcile(stored({ ports: [] }), single, signal)
-  assert.deepEqual(calls(), ['get'], 'it is right already')
+  assert.deepEqual(calls(), ['get'], 'a Service in sync is not written')
   server.live = stored({ ports: [] }, '7')
   await writer.reconcile(stored(), single, signal)
   assert.deepEqual(calls(), ['get', 'update'])
-  assert.equal(server.live.metadata?.resourceVersion, '7', 'which guards the write')
+  assert.equal(server.live.metadata?.resourceVersion, '7', 'the write has the resourceVersion of the live read')
   server.live = undefined
   await writer.reconcile(stored(), single, signal)
   assert.deepEqual(calls(), ['get', 'create'])
@@ -137,7 +137,7 @@ test('after a failed creation the Service is read once, and created again only i
   server.refuse = () => undefined
   server.live = undefined
   await writer.reconcile(undefined, single, signal)
-  assert.deepEqual(calls(), ['create'], 'the read has succeeded since')
+  assert.deepEqual(calls(), ['create'], 'after a successful read the Service is created without another read')
 })
 
 test('a creation that comes after that of another client succeeds, is not reported, and changes nothing', async () => {
@@ -239,7 +239,7 @@ test('only refusals as Invalid of writes that request a second address are count
   addressRequests()
   server.refuse = ({ of }) => ((of as Service).spec?.clusterIPs?.[1] === 'fd00::1' ? taken : undefined)
   await writer.reconcile(server.live, dual, signal)
-  assert.deepEqual(addressRequests(), ['fd00::1', 'any'], 'this was the tenth that counted')
+  assert.deepEqual(addressRequests(), ['fd00::1', 'any'], 'after ten counted refusals any address is requested')
 })
 
 test('each renewal of the demand requests the address once more, and the refusal is logged once', async () => {
@@ -251,7 +251,7 @@ test('each renewal of the demand requests the address once more, and the refusal
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
     assert.deepEqual(addressRequests(), ['fd00::1', 'any', 'preferred'])
   }
-  assert.equal(warnings().length, 1, 'and said once')
+  assert.equal(warnings().length, 1, 'the refusal is logged once')
 })
 
 test('a renewal of the demand before the last attempt does not start the count again', async () => {
@@ -286,7 +286,7 @@ test('a second address that was granted, or found at the renewal, is requested w
     }
     assert.deepEqual(addressRequests(), Array(PATIENCE - 1).fill('fd00::1'), how)
     await assert.rejects(writer.reconcile(server.live, dual, signal), taken)
-    assert.equal(warnings().length, 2, 'and a refusal is said again')
+    assert.equal(warnings().length, 2, 'a new refusal is logged again')
   }
 })
 

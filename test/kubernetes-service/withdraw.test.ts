@@ -139,7 +139,7 @@ test('a master is withdrawn while another is ready: it is marked leaving, then w
   assert.ok(calls.lastIndexOf('list') > calls.lastIndexOf('get endpoints'), 'the leases are read after the list')
   assert.deepEqual(await list(), { endpoints: ['192.0.2.2'], slice: ['192.0.2.2'], second: [] })
   assert.deepEqual(states(), { '192.0.2.1': 'withdrawn', '192.0.2.2': 'ready' })
-  assert.deepEqual(fleet.removed('192.0.2.1'), { reason: 'withdrawn' }, 'which its Event says')
+  assert.deepEqual(fleet.removed('192.0.2.1'), { reason: 'withdrawn' }, 'the Event states the withdrawal')
   const { fields } = logger.lines.find(({ message }) => message === 'withdrew a master') ?? {}
   const { before, after, objectRef, where } = (fields ?? {}) as Record<string, unknown>
   const record = { host: 'host-1', instanceId: 'life-1' }

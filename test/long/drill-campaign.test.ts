@@ -26,7 +26,7 @@ test(`${SCHEDULES} random schedules of ten minutes on the lease stores violate n
   })
   assert.equal(summary.schedules, SCHEDULES)
   assert.equal(failed.length, 0, [`${failed.length} of ${SCHEDULES}`, ...text].join('\n'))
-  assert.ok(summary.simulatorEvents.mean <= 20_000, 'the simulator is as thrifty as it is said to be')
+  assert.ok(summary.simulatorEvents.mean <= 20_000, 'the simulator needs at most 20,000 events a schedule')
   // An address may be removed because of a state from before an outage, but not more often with short leases than with
   // long ones.
   const rates = summary.flaps.map(({ schedules, flaps }) => flaps / schedules)

@@ -108,7 +108,7 @@ describe('repairs correct wrong allocations at once and free unused ones only af
 
     const owned = await api.get<IpAddress>(path(ipOf(5)))
     await storeService(etcd, 'duplicate', { clusterIP: ipOf(5), clusterIPs: [ipOf(5)] })
-    await storeService(etcd, 'stray', { clusterIP: '172.31.0.9', clusterIPs: ['172.31.0.9'] })
+    await storeService(etcd, 'outside', { clusterIP: '172.31.0.9', clusterIPs: ['172.31.0.9'] })
     await assertEvent(
       api,
       'ClusterIPAlreadyAllocated',
@@ -118,7 +118,7 @@ describe('repairs correct wrong allocations at once and free unused ones only af
     await assertEvent(
       api,
       'ClusterIPOutOfRange',
-      'Service stray',
+      'Service outside',
       /172\.31\.0\.9 is not within any configured Service CIDR/,
     )
 
@@ -138,7 +138,7 @@ describe('repairs correct wrong allocations at once and free unused ones only af
     assert.equal(await find('172.31.0.9'), undefined)
     assert.ok((await find('10.100.0.3')) !== undefined, 'it is not of the allocator')
     const left = (await readAllocations(cluster)).services.map(({ metadata }) => metadata?.name)
-    assert.ok(left.includes('duplicate') && left.includes('stray'))
+    assert.ok(left.includes('duplicate') && left.includes('outside'))
   })
 
   test('bitmap bits without an owner are freed only after two minutes', async (t) => {

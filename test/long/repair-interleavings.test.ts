@@ -16,6 +16,6 @@ test(`in ${SEEDS} random interleavings no Service loses an address or port, and 
   assert.deepEqual(
     raceNames.filter((race) => races[race] === undefined),
     [],
-    'what has not happened has not been tried',
+    'every kind of race occurs',
   )
 })

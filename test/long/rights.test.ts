@@ -42,7 +42,7 @@ test('if any one right of the manifests is missing, the log names it', async (t)
     assert.ok(right, text)
     try {
       const { seen } = await runSituation(world, situation, { without: right, isSeen: (line) => isNamed(line, right) })
-      return seen === undefined ? `${text}: nothing was said` : undefined
+      return seen === undefined ? `${text}: nothing was logged` : undefined
     } catch (error) {
       return `${text}: ${messageOf(error)}`
     }

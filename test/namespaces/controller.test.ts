@@ -100,7 +100,7 @@ test('a controller that stops before it may write never creates a namespace', as
 })
 
 test('a deleted system namespace is created again at once; the deletion of any other namespace has no effect', async () => {
-  const { run, time, api, found, created, outcomes, end } = await setUp(['kept', 'default'])
+  const { run, time, api, found, created, outcomes, end } = await setUp(['own', 'default'])
   await api.create(namespaces, { metadata: { name: 'other' } })
   await run(100)
   created()
@@ -108,19 +108,19 @@ test('a deleted system namespace is created again at once; the deletion of any o
   await api.delete(namespaces, { name: 'other' })
   await time.advance(100)
   assert.deepEqual([created(), outcomes()], [[], []])
-  await api.delete(namespaces, { name: 'kept' })
+  await api.delete(namespaces, { name: 'own' })
   await time.advance(100)
-  assert.deepEqual([await found(), created()], [['default', 'kept'], ['kept']])
+  assert.deepEqual([await found(), created()], [['default', 'own'], ['own']])
   await end()
 })
 
 test('a namespace that another client creates first is no failure, and its create is not retried forever', async () => {
   let early = true
-  const late = await setUp(['kept'])
+  const late = await setUp(['own'])
   late.refusal = () => (early ? new KubeError('ServerError', 'fails') : undefined)
   await late.run(100)
-  late.lost = ({ metadata }) => metadata?.name === 'kept'
-  await late.api.create(namespaces, { metadata: { name: 'kept' } })
+  late.lost = ({ metadata }) => metadata?.name === 'own'
+  await late.api.create(namespaces, { metadata: { name: 'own' } })
   await late.time.advance(0)
   early = false
   late.lost = () => false
@@ -128,7 +128,7 @@ test('a namespace that another client creates first is no failure, and its creat
   late.logged()
   late.outcomes()
   await late.time.advance(1_000)
-  assert.deepEqual([late.created(), late.logged(), late.settled()], [['kept'], [], true])
+  assert.deepEqual([late.created(), late.logged(), late.settled()], [['own'], [], true])
   assert.deepEqual(late.outcomes(), ['succeeded system-namespaces'])
   await late.time.advance(600_000)
   assert.deepEqual(late.created(), [])

@@ -68,7 +68,7 @@ export async function wrongFor(
   { withinMs, settleMs = 150 }: { readonly withinMs: number; readonly settleMs?: number },
 ): Promise<number> {
   return untilPasses(
-    'default/kubernetes to be mended',
+    'default/kubernetes to be corrected',
     () => {
       const later = history.slice(since)
       const firstWrong = later.find((entry) => problemsOf(entry.state, expected).length > 0)

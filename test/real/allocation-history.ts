@@ -80,7 +80,7 @@ async function endOf(api: ApiClient, seen: () => number): Promise<void> {
     spec: { ports: [{ port: 80 }] },
   })
   await untilPasses(
-    'the watch to have told all',
+    'the watch to have reported all changes',
     () => {
       if (seen() < revisionIn(mark)) throw new Error(`${seen()}`)
     },

@@ -120,7 +120,7 @@ describe('expired or missing credentials', () => {
       const expiresAtMs = Date.now() + 6_000
       rewrite(certificateUser(server, 6_000))
       await untilPasses(
-        'the metric to tell of the end',
+        'the metric to show the end',
         async () => {
           const endMs = ((await metricOf(master, expiryOfCertificate)) ?? 0) * 1000
           assert.ok(Math.abs(endMs - expiresAtMs) < 2_000, `${endMs - expiresAtMs} ms`)

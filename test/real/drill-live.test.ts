@@ -53,14 +53,14 @@ steps:
   - { at: 11s, action: freeze, masters: [master-4], for: 6s }
   - { at: 13s, action: partition, masters: [master-5], from: store, for: 6s }
   - { at: 22s, action: restart, masters: [master-1], part: sidecar }
-  # A life that is started needs some seconds to be listed where other tests run; the one before must not be told to leave sooner.
+  # Beside other tests a started life needs some seconds to be listed. The earlier one must not be stopped sooner.
   - { at: 24s, action: restart, masters: [master-2], overlap: 6s }
 `,
     )
     const { figures, runs } = held(t, outcome)
     const overlapping = runs[0]?.events?.filter((event) => event.type === 'state' && event.master === 'master-2')
     const states = overlapping?.filter(({ atMs }) => atMs > 20_000) ?? []
-    assert.deepEqual(states, [], 'where two lives overlap, the master is as well as before')
+    assert.deepEqual(states, [], 'an overlap of two lives does not impair the master')
     const removals = new Map(figures.timeToRemove.samples.map(({ master, tookMs }) => [master, tookMs ?? Number.NaN]))
     assert.deepEqual([...removals.keys()].sort(), ['master-1', 'master-2', 'master-3', 'master-4', 'master-5'])
     t.diagnostic(`removed after ${JSON.stringify(Object.fromEntries(removals))} ms`)

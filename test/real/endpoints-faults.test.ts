@@ -44,7 +44,7 @@ describe(`during churn of Services and Pods (seed ${seed})`, () => {
       way.http.cutWatches()
       await sleep(ms)
       way.http.heal()
-      assert.ok(way.http.failed > failed, 'somebody met the fault')
+      assert.ok(way.http.failed > failed, 'the fault affected requests')
     }
   const troubles: Readonly<Record<string, (ms: number) => Promise<void>>> = {
     'half of all requests are answered with 500': failing(sometimes, { answer: 'status', status: 500 }),

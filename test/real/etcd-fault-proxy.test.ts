@@ -27,7 +27,7 @@ test('the proxy forwards etcd calls and fails those that its rules select', asyn
   const lost = proxy.place({ fault: { type: 'lost-answer' }, resources: ['Txn'] })
   await assert.rejects(etcd.create('/b', bytes('two'), { signal: patient }))
   lost.end()
-  assert.ok(await direct.get('/b', patient), 'it was done')
+  assert.ok(await direct.get('/b', patient), 'the write was executed')
 
   const hang = proxy.place({ fault: { type: 'hang' }, resources: ['Txn'] })
   await assert.rejects(etcd.create('/c', bytes('three'), { signal: AbortSignal.timeout(300) }))

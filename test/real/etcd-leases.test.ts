@@ -96,7 +96,7 @@ describe('leases in a store', { concurrency: true }, () => {
         assert.deepEqual(await addressesOf(b), ['192.0.2.1'])
         const before = notifications
         await b.update(holder('192.0.2.2', { host: 'other' }), signal)
-        await untilPasses('a look', () => assert.ok(notifications > before), { withinMs })
+        await untilPasses('a notification', () => assert.ok(notifications > before), { withinMs })
         await a.mark({ ...self, state: 'unready' }, signal)
         assert.deepEqual(
           (await b.list(signal)).map((lease) => lease.holder?.state),

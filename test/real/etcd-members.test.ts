@@ -84,7 +84,7 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     const stored = Number(new TextDecoder().decode(last?.value))
     assert.ok(
       stored >= counted && stored <= counted + unanswered,
-      `${stored} stored, ${counted} counted, ${unanswered} in doubt`,
+      `${stored} stored, ${counted} counted, ${unanswered} without an answer`,
     )
     await etcd.delete('/count', last?.modRevision ?? 0n, patient)
     await watch.next('deleted ')

@@ -63,7 +63,7 @@ describe('the program recovers from faults between it and its server', () => {
     const asked = http.requests.length
     await fault()
     const requests = http.requests.length - asked
-    assert.ok(requests < 400, `${requests} requests while nothing could come of them`)
+    assert.ok(requests < 400, `${requests} requests during the fault`)
     await server.api.delete(paths.slice)
     await right()
     await untilPasses('as many watches as before', () => assert.equal(http.watches, watches), {
@@ -120,7 +120,7 @@ describe('the program recovers from faults between it and its server', () => {
         else http.cut()
         await sleep(faultMs)
         http.heal()
-        assert.ok(http.failed > failed, 'somebody met the fault')
+        assert.ok(http.failed > failed, 'the fault affected requests')
       }),
     )
   }

@@ -86,7 +86,7 @@ test('with authentication /metrics requires a permission in the API server, and 
   const scraper = clients.issue({ commonName: 'scraper' })
 
   assert.equal(await status('/livez'), 200)
-  await untilPasses('everybody to be told that it is ready', async () => assert.equal(await status('/readyz'), 200), {
+  await untilPasses('every client to get a ready answer', async () => assert.equal(await status('/readyz'), 200), {
     withinMs: 60_000,
   })
   assert.equal(await status('/metrics'), 401)

@@ -63,7 +63,7 @@ const lines: readonly string[] = [
   'label configmap map color=red',
   'label configmap map color=blue',
   'label configmap map color=blue --overwrite',
-  'annotate service web note=kept',
+  'annotate service web note=own',
   'patch configmap map -p {"data":{"a":null}}',
   'patch configmap map --type=merge -p {"data":{"c":"3"}}',
   'patch configmap map --type=json -p [{"op":"remove","path":"/data/c"}]',

@@ -9,7 +9,7 @@ export function assertLoggedOnce(log: readonly LogLine[]): void {
   const logged = new Set<string>()
   for (const { time: _time, durationMs: _durationMs, ...line } of log) {
     const text = JSON.stringify(line)
-    assert.ok(!logged.has(text), `said twice: ${text}\n${log.map((each) => JSON.stringify(each)).join('\n')}`)
+    assert.ok(!logged.has(text), `logged twice: ${text}\n${log.map((each) => JSON.stringify(each)).join('\n')}`)
     logged.add(text)
   }
   const messages = log.map(({ message }) => message)

@@ -88,7 +88,7 @@ test('foreign addresses and a foreign port are corrected within an interval alth
   for (const damage of damages) {
     // If an interval ends right after the damage, so does the damage. The next try cannot meet this again.
     for (let tries = 1, stands = false; !stands; tries++) {
-      assert.ok(tries <= 2, 'somebody is told')
+      assert.ok(tries <= 2, 'the watch reported the damage in both tries')
       const before = way.lost
       way.loses = true
       events += 1

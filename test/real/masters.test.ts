@@ -120,7 +120,7 @@ test('beside a kube-apiserver a lease key that never expires is shown and evicte
   assert.deepEqual([done.code, done.stdout], [0, 'removed /registry/masterleases/192.0.2.66\n'])
   assert.deepEqual(auditIn(dry.stderr), [])
   const [line, ...more] = auditIn(done.stderr)
-  assert.deepEqual([done.stderr.split('\n').length, more], [2, []], 'one line and nothing else')
+  assert.deepEqual([done.stderr.split('\n').length, more], [2, []], 'stderr has one line')
   assert.deepEqual(
     [line?.verb, line?.where, line?.reasons, line?.before, line?.after, line?.outcome, line?.user],
     [

@@ -44,7 +44,7 @@ describe('outages of the API server and its etcd', () => {
       await peer.kill()
       await sleep(outageMs)
       master.assertRunning()
-      assert.ok(master.log.length > linesBefore, 'the outage is worth a line')
+      assert.ok(master.log.length > linesBefore, 'the outage is logged')
 
       const started = part === 'etcd' ? etcd.start() : server.start({ wait: false })
       // The first write that the server accepts is one that the program must correct.

@@ -207,8 +207,8 @@ describe('ranges of a real kube-apiserver', () => {
     const target = { pass }
     const seen = await watching(target, registry, t)
     for (let round = 0; round < 5; round++) {
-      await create('told', 30_200)
-      await remove('told')
+      await create('seen', 30_200)
+      await remove('seen')
     }
     await until(target, 'ten changes', () => seen.received.length >= 10)
     assert.deepEqual(
@@ -222,12 +222,12 @@ describe('ranges of a real kube-apiserver', () => {
     await cluster.etcd.kill()
     const failure = await registry.read(name, patient).catch((error: unknown) => error)
     assert.ok(failure instanceof RemoteError && failure.nature === 'away', `${failure}`)
-    await until(target, 'word of the outage', () => seen.log.includes('failed'))
+    await until(target, 'the report of the outage', () => seen.log.includes('failed'))
     await cluster.etcd.start()
     const etcd = openClient(t, [cluster.etcd.url])
     const { modRevision } = (await etcd.get(key, patient)) ?? assert.fail('the range is gone')
     await cluster.etcd.compact(modRevision)
-    await until(target, 'a look', () => seen.log.filter((line) => line === 'read').length === 2)
+    await until(target, 'a notification', () => seen.log.filter((line) => line === 'read').length === 2)
     await untilPasses('a Service', () => create('again', 30_201), { withinMs: 60_000 })
     await until(target, 'the change', () => seen.received.length > 10)
     const change = seen.received.at(-1)

@@ -83,7 +83,7 @@ describe('a custom lease store on a real Redis', () => {
     await leaves()
     await whenListed('192.0.2.1', '192.0.2.3')
     await dies()
-    assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.3'], 'its lease has not ended yet')
+    assert.deepEqual(await listed(), ['192.0.2.1', '192.0.2.3'], 'the lease has not expired yet')
     await whenListed('192.0.2.3')
   })
 })

@@ -145,7 +145,7 @@ describe('shutdown of a master', () => {
         assert.deepEqual(
           audited.map(({ objectRef }) => objectRef.resourceVersion).toSorted(),
           [...new Set(seen)].toSorted(),
-          `each write of ${resource} that the server tells of is in the audit trail of the fleet, once`,
+          `each write of ${resource} in the history of the server is in the audit trail of the fleet once`,
         )
       }
     }

@@ -54,6 +54,6 @@ test('withdraw needs no address, and deletes the lease in etcd of a master whose
   assert.match(serving.output, /^withdrawn: 192\.0\.2\.1 was removed from the list$/m)
   await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 6_000)
   for (const { state } of watched.history.slice(since)) {
-    assert.ok(listedIn(state.endpoints).includes('192.0.2.2'), 'the other one stays')
+    assert.ok(listedIn(state.endpoints).includes('192.0.2.2'), 'the other master stays listed')
   }
 })

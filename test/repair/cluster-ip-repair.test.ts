@@ -171,7 +171,7 @@ test('on a server with IPAddresses and a bitmap the bitmap is repaired only once
   ipAddresses.served = 'served'
   ipAddresses.settle()
   await time.advance(600_000)
-  assert.equal(bitmaps.running, false, 'an upgraded cluster has a bitmap that nobody uses')
+  assert.equal(bitmaps.running, false, 'the unused bitmap of an upgraded cluster is not repaired')
   assert.equal(settled(), true)
   use()
   await time.advance(1)
@@ -188,7 +188,7 @@ test('the repair of a bitmap ends when no server uses it any more, and begins ag
   bitmaps.reason = 'a range that differs'
   disuse()
   await time.advance(1)
-  assert.equal(bitmaps.running, true, 'without IPAddresses the bitmap is all there is')
+  assert.equal(bitmaps.running, true, 'without IPAddresses the bitmap is repaired again')
   ipAddresses.served = 'served'
   ipAddresses.settle()
   await time.advance(1)
@@ -224,7 +224,7 @@ test('a server that lacks IPAddresses only briefly does not start the repair of 
   await time.advance(180_100)
   ipAddresses.served = 'absent'
   await time.advance(1_000)
-  assert.equal(bitmaps.running, false, 'a second of the three that it may take to start')
+  assert.equal(bitmaps.running, false, 'the repair does not start within a second')
   ipAddresses.served = 'served'
   await time.advance(181_000)
   assert.equal(bitmaps.running, false)

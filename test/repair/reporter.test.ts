@@ -161,6 +161,6 @@ test('a repair is counted, except in a dry run', async () => {
     const line = (await sample('apiserver_bootstrap_repairs_total{')) ?? ''
     assert.equal(line.endsWith(' 1'), !dryRun, line)
     reporter.report([duplicate(1)], { full: false })
-    assert.equal(logger.lines.length, dryRun ? 1 : 2, 'what comes back is logged again')
+    assert.equal(logger.lines.length, dryRun ? 1 : 2, 'a finding that recurs is logged again')
   }
 })

@@ -81,7 +81,7 @@ test('after 500 ms without an answer a lookup returns the last addresses; later 
   t.mock.timers.tick(1)
   await new Promise(setImmediate)
   assert.deepEqual(late, Array(5).fill(first))
-  assert.deepEqual(open.length, 1, 'each name is looked up once at a time')
+  assert.deepEqual(open.length, 1, 'concurrent lookups of a name share one request')
   answer(second)
   assert.deepEqual(await asked('EAI_AGAIN'), second)
 })

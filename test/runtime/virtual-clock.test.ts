@@ -189,7 +189,7 @@ test('runUntil gives up at its limit, after a last check of the predicate', asyn
 
 test('runUntil lets no time pass if the predicate already holds', async () => {
   const time = new VirtualClock()
-  time.view().schedule(0, () => assert.fail('nothing may run'))
+  time.view().schedule(0, () => assert.fail('no callback may run'))
   assert.equal(await time.runUntil(() => true, 10), true)
   assert.equal(time.nowMs, 0)
 })

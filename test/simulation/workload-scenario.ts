@@ -151,7 +151,7 @@ async function settle(
     await time.advance(longestRetryMs)
     await churn.collectGarbage()
     const still = new Set(await faultsOf(world, maxEndpointsPerSlice))
-    violations.push(...faults.map((fault) => `${still.has(fault) ? 'never mended' : 'mended late'}: ${fault}`))
+    violations.push(...faults.map((fault) => `${still.has(fault) ? 'never corrected' : 'corrected late'}: ${fault}`))
     return time.nowMs - startMs
   }
 }

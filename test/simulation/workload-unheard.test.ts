@@ -31,7 +31,7 @@ test('a Service is in sync although its EndpointSlice was created and deleted du
   await api.create(services, { metadata: { namespace, name: 'web' }, spec: { selector: { app: 'web' }, ports } })
   await time.advance(8_000)
   const { slices } = await churn.state()
-  assert.equal(slices.length, 1, 'it writes without hearing')
+  assert.equal(slices.length, 1, 'the controller recreates the slice without its watch')
   await api.delete(endpointSlices, { namespace, name: slices[0]?.metadata?.name ?? '' })
   // Otherwise the watch would report the creation and the deletion.
   server.compact()

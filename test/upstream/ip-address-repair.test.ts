@@ -134,7 +134,7 @@ describe(`${ipAddressRepair.file}, runOnce, on a server`, () => {
         .filter((object) => object !== undefined)
       await world.assertResult({ writes: wanted, objects }, [ipAddresses])
       assert.equal(refused() + world.writes.length, error === undefined ? creates : creates + 1)
-      assert.deepEqual(recorded, one.expect.events.slice(0, 1), 'told once, not with each attempt')
+      assert.deepEqual(recorded, one.expect.events.slice(0, 1), 'one Event is recorded, not one for each attempt')
     })
   }
 })

@@ -76,7 +76,7 @@ test('the delay of slow messages is added', () => {
 
 test('the time restarts whenever the server stops serving or its probes fail', () => {
   const relapsed = new Noted().at(0, UNREADY).at(1_000).at(2_000, UNREADY).at(2_500)
-  assert.equal(relapsed.history.mayLeave(2_900), true, 'it has been unready from the beginning')
+  assert.equal(relapsed.history.mayLeave(2_900), true, 'the server was unready from the beginning')
   assert.equal(relapsed.mayStillSeemUnready(3_999), true)
   assert.equal(relapsed.mayStillSeemUnready(4_000), false)
   const impaired = new Noted().at(0, UNREADY).at(1_000, { impaired: 'rest' }).at(60_000, { impaired: 'rest' })

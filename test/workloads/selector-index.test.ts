@@ -199,7 +199,7 @@ test('a selector is indexed by the label that the fewest other selectors have', 
     indexed.select({ three: spied(selector) })
     asked.length = 0
     assert.equal(indexed.selecting({ app: 'web', zone: 'a' }), 'one two')
-    assert.deepEqual(asked, [], 'by its zone it need not even be compared')
+    assert.deepEqual(asked, [], 'endpoints of another zone are not compared')
     assert.equal(indexed.selecting({ app: 'web', zone: 'z' }), 'one other three two')
     indexed.unselect('three')
   }

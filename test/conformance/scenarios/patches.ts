@@ -53,7 +53,7 @@ export const patchScenarios: readonly Scenario[] = [
       patch('strategic', map, { data: { $patch: 'replace', z: '26' } }),
       patch('strategic', map, { data: { $retainKeys: ['z'], y: '25' } }),
       patch('strategic', map, { data: { $patch: 'delete' } }),
-      patch('strategic', map, { metadata: { annotations: { note: 'kept' } } }),
+      patch('strategic', map, { metadata: { annotations: { note: 'present' } } }),
       patch('strategic', map, []),
       patch('strategic', inNamespace('configmaps', 'nobody'), { data: { a: '1' } }),
       get(map),

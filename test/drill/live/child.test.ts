@@ -29,7 +29,7 @@ for (const [script, failure] of [
     const { child } = await start(t, script)
     await child.exited
     assert.equal(child.failure?.message, failure)
-    assert.equal(child.failure, child.failure, 'whoever compares sees that nothing has changed')
+    assert.equal(child.failure, child.failure, 'each read returns the same error')
   })
 }
 

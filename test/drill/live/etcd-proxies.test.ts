@@ -61,7 +61,7 @@ test('socketFault reports directories whose sockets cannot be written in a list 
 /** Proxies to an echo server at a socket. */
 async function open(t: TestContext): Promise<{ readonly proxies: EtcdProxies; readonly directory: string }> {
   // The system limits a socket's path to about 100 bytes, so the directory's name is short.
-  const { path, remove } = await makeTempDir('ways-')
+  const { path, remove } = await makeTempDir('proxies-')
   const root = await realpath(path)
   const directory = join(root, "a b's $(x)")
   await mkdir(directory, { mode: 0o700 })

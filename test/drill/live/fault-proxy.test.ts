@@ -81,7 +81,7 @@ test('lose-event drops one event of a watch; cut-watches breaks open watches, an
   const { protobuf } = trimIpAddress
   const watch = () => follow(send({ path: endpoints, query: [['watch', 'true']], stream: true, protobuf }))
   const first = watch()
-  await untilPasses('the watch to stand', () => assert.equal(sendEvent({ type: 'ADDED', object: 1 }), 1), soon)
+  await untilPasses('the watch to be established', () => assert.equal(sendEvent({ type: 'ADDED', object: 1 }), 1), soon)
   await untilPasses('the first event', () => assert.deepEqual(first.received, [1]), soon)
   assert.equal(seen.at(-1)?.headers.accept, 'application/json', 'protobuf has no lines that can be lost')
   sendText('{"type":"ADDED",')

@@ -27,7 +27,7 @@ const names = [
 for (const name of names) {
   test(`a watchdog removes the directory ${JSON.stringify(name)} and nothing else`, async (t) => {
     const parent = await tempDir(t)
-    const outside = join(await tempDir(t), 'kept')
+    const outside = join(await tempDir(t), 'outside')
     await writeFile(outside, '')
     // Directories that a removal would hit if a shell split or expanded the name.
     const siblings = ['a', 'b', 'made-by-nobody', 'plain.txt'].filter((one) => one !== name)
@@ -39,7 +39,7 @@ for (const name of names) {
     new Watchdog(directory).close()
     while (existsSync(directory)) await sleep(20)
     assert.deepEqual(readdirSync(parent).sort(), siblings.sort())
-    assert.ok(existsSync(outside), 'a link is removed, not what it leads to')
+    assert.ok(existsSync(outside), 'a symbolic link is removed without its target')
     assert.ok(!existsSync('made'))
   })
 }

@@ -24,14 +24,14 @@ test('every scenario has three to seven masters and ten minutes, the last of the
   for (const { fleet, durationMs, steps } of scenarios) {
     assert.ok(fleet.masters.length >= 3 && fleet.masters.length <= 7)
     assert.equal(durationMs, 600_000)
-    assert.ok(lastStepEndMs(steps, fleet) <= durationMs - 60_000, 'everything is undone a minute before the end')
+    assert.ok(lastStepEndMs(steps, fleet) <= durationMs - 60_000, 'all faults end a minute before the end')
     assert.deepEqual(
       steps.map(({ atMs }) => atMs),
       steps.map(({ atMs }) => atMs).sort((a, b) => a - b),
     )
     for (const step of steps) {
       if (lasting.includes(step.action)) {
-        assert.ok('forMs' in step && (step.forMs ?? 0) > 0, `${step.action} is undone by itself`)
+        assert.ok('forMs' in step && (step.forMs ?? 0) > 0, `${step.action} has a limited duration`)
       }
     }
   }
@@ -67,7 +67,7 @@ test('300 seeds cover every action, damage, lease store and kind of fleet', () =
   assert.ok(steps.some((step) => step.action === 'restart' && step.overlapMs !== undefined))
   assert.ok(
     steps.some((step) => step.action === 'partition' && step.masters.length === 2),
-    'two are cut off together',
+    'two masters are cut off together',
   )
   const crashes = scenarios.flatMap((scenario) =>
     scenario.steps
@@ -75,7 +75,7 @@ test('300 seeds cover every action, damage, lease store and kind of fleet', () =
       .map(({ atMs }) => scenario.steps.some((step) => step.action === 'readyz-fails' && step.atMs === atMs)),
   )
   const together = crashes.filter((isTogether) => isTogether).length
-  assert.ok(together > 0 && together < crashes.length / 2, 'a crash comes alone, sometimes with a failing check')
+  assert.ok(together > 0 && together < crashes.length / 2, 'less than half of the crashes come with a failing check')
   const fleets = scenarios.map(({ fleet }) => fleet)
   const among = (of: (fleet: (typeof fleets)[number]) => unknown): readonly unknown[] =>
     [...new Set(fleets.map(of))].sort()

@@ -80,7 +80,7 @@ test('a master that cannot renew its lease counts as dead, although clients are 
   const cut = { renewing: false, healthy: false } as const
   const figures = figuresOf(...begin(2), state(1000, 2, cut), slice(16_000, [1]), state(20_000, 2, { healthy: false }))
   assert.deepEqual([took(figures.timeToRemove), figures.deadListedMs], [[15_000], 0])
-  assert.deepEqual(took(figures.timeToAddAgain), [], 'it is not well yet')
+  assert.deepEqual(took(figures.timeToAddAgain), [], 'the master is not healthy again')
 })
 
 test('figures are computed from the EndpointSlice, not from Endpoints', () => {
@@ -224,7 +224,7 @@ test('deadListedMs counts a listed address where no client is served, also if it
     slice(5500, [1, 2]),
   )
   assert.equal(figures.deadListedMs, 2500)
-  assert.deepEqual(took(figures.timeToRemove), [], 'nobody can see from inside that clients do not get there')
+  assert.deepEqual(took(figures.timeToRemove), [], 'masters cannot see that clients do not reach the address')
 })
 
 test('a dead address is listed too long if it stays beyond the limit while a living master could remove it', () => {
@@ -246,7 +246,7 @@ test('a dead address is listed too long if it stays beyond the limit while a liv
   assert.equal(
     deadListedTooLong(state(1000, 2, { ...dead, clientConnections: 'served' })),
     0,
-    'no client comes to harm',
+    'a dead address whose clients are served does not count',
   )
   assert.equal(deadListedTooLong(slice(1000, [1, 2, 3, 77])), 0, 'no master is dead')
   const nobodyElse = [state(1000, 1, dead), state(1000, 2, dead), state(1000, 3, dead)]
@@ -260,7 +260,7 @@ test('fewestListed counts from the list at time 0 on, and ignores lists that dam
   assert.equal(figuresOf(...begin(3), slice(5000, [1], true), sliceGone(6000), slice(7000, [1, 2])).fewestListed, 2)
   assert.equal(figuresOf(state(-9, 1), slice(-8, []), slice(-7, [1])).fewestListed, 1)
   assert.equal(figuresOf(...begin(2), slice(59_999, [])).fewestListed, 0)
-  assert.equal(figuresOf(...begin(2), slice(60_000, [])).fewestListed, 2, 'the end is not in it')
+  assert.equal(figuresOf(...begin(2), slice(60_000, [])).fewestListed, 2, 'the end of the period does not count')
 })
 
 test('connections are counted by outcome, and deadShare is a share of all connections', () => {

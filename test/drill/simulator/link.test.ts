@@ -178,11 +178,11 @@ test('cut-watches ends open watches at once and later ones at the age limit; los
   }
   const first = await watch()
   server.apply({ fault: { type: 'lose-event' } })
-  for (const event of ['lost', 'heard']) {
+  for (const event of ['lost', 'delivered']) {
     sendEvent(event)
     await time.advance(20)
   }
-  assert.deepEqual(first.received, ['heard'])
+  assert.deepEqual(first.received, ['delivered'])
   server.apply({ fault: { type: 'cut-watches', everyMs: 5_000 } })
   await time.advance(20)
   assert.equal(first.end.state, 'connection reset')
@@ -206,7 +206,7 @@ test('a probe returns what the server reports or what a fault rule sets, and giv
   assert.equal(await probe(), 'ready')
   const prompt = watched(readiness.probe(never))
   await time.advance(1)
-  assert.equal(prompt.state, 'answered', 'at once, if no fault says otherwise')
+  assert.equal(prompt.state, 'answered', 'without a fault the probe is answered at once')
   server.slowMs = 900
   const slow = watched(readiness.probe(never))
   await time.advance(1_799)
@@ -251,7 +251,7 @@ test('servers without a datastore do not answer, and recover one after the other
   }
   for (const ms of backMs) assert.ok(ms >= 700 && ms <= 14_000, `${ms}`)
   assert.equal(new Set(backMs).size, 3)
-  assert.deepEqual([hung.state, awake.state], ['waiting', 'answered'], 'by the clock of whoever sent it')
+  assert.deepEqual([hung.state, awake.state], ['waiting', 'answered'], 'the time-out uses the clock of the sender')
   clock.thaw()
   await time.advance(100)
   assert.equal(hung.state, 'answered')

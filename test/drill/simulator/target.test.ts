@@ -32,7 +32,7 @@ for (const leaseStore of stores) {
     assert.deepEqual(fleet.leased, addresses(1, 2, 3))
     assert.deepEqual(fleet.listed, addresses(1, 2, 3))
     for (const [index, { addresses: reported }] of fleet.leases.entries()) {
-      assert.notDeepEqual(reported, fleet.leases[index - 1]?.addresses, 'told without a change')
+      assert.notDeepEqual(reported, fleet.leases[index - 1]?.addresses, 'equal addresses were reported twice')
     }
   })
 
@@ -117,16 +117,16 @@ test('the paths of a partition are healed separately, and a thaw heals none of t
   assert.equal(member.clientConnections, 'black-holed', 'it is still frozen')
   await fleet.perform({ type: 'thaw', master, part: 'server' })
   assert.equal(member.clientConnections, 'served')
-  assert.equal(member.answering, false, 'its way to its server is still cut')
+  assert.equal(member.answering, false, 'its connection to its server is still cut')
   await fleet.perform({ type: 'heal', master, path: 'api' })
   assert.equal(member.answering, true)
-  assert.equal(member.renewing, false, 'its way to etcd is still cut')
+  assert.equal(member.renewing, false, 'its connection to etcd is still cut')
   await fleet.perform({ type: 'heal', master, path: 'store' })
   assert.equal(member.renewing, true)
   await fleet.perform({ type: 'cut', master, path: 'server-store' })
   assert.equal(member.connected, false)
   await fleet.perform({ type: 'datastore', state: 'away' }, { type: 'datastore', state: 'up' })
-  assert.equal(member.connected, false, 'its server is still cut off from what it stores into')
+  assert.equal(member.connected, false, 'its server is still disconnected from etcd')
   await fleet.perform({ type: 'heal', master, path: 'server-store' })
   assert.equal(member.connected, true)
 })

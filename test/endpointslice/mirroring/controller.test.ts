@@ -85,7 +85,7 @@ test('if the slice watch stalls while requests work, slices are listed again and
   await cluster.pass()
   await cluster.updateEndpoints('db', subsetOf('192.0.2.3'))
   await cluster.pass(3_000)
-  assert.deepEqual(await cluster.listed('db'), ['192.0.2.2'], 'an event may only be late')
+  assert.deepEqual(await cluster.listed('db'), ['192.0.2.2'], 'a late event causes no list')
   await cluster.pass(2_500)
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.3'])
   await stop()

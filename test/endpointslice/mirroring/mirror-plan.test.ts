@@ -120,7 +120,7 @@ test('a second plan changes nothing, whatever the Endpoints and the slices mirro
         assert.equal(again.unchanged.length, slices.length)
         assert.deepEqual(again.events, plan.events)
         const fresh = planMirror({ endpoints, service: selectorless, slices: [], maxEndpointsPerSubset: max })
-        assert.deepEqual(offers(slices), offers(carryOut([], fresh)), 'what was before leaves no trace')
+        assert.deepEqual(offers(slices), offers(carryOut([], fresh)), 'the result equals that of a first plan')
         const needed = (['IPv4', 'IPv6'] as const).map((type) => {
           const [before, after] = [from, slices].map(
             (list) => list.filter(({ addressType }) => addressType === type).length,
@@ -362,6 +362,6 @@ test('missing, foreign and duplicate contents of a slice are corrected, and a du
       ({ type, slice }) => `${type} ${slice.metadata?.name}`,
     ),
     ['delete twin'],
-    'of two the one that is right stays',
+    'the correct one of two slices is preserved',
   )
 })

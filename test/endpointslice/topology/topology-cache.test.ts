@@ -156,7 +156,7 @@ test('an endpoint without a zone removes the hints of its Service', () => {
   assert.deepEqual(
     cache.addHints(info({ unchanged: [lost, slice([endpoint('zone-b', true)])] })).update,
     [],
-    'nothing is written where there are no hints to take away',
+    'slices without hints are not written',
   )
 })
 

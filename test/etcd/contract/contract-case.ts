@@ -43,7 +43,7 @@ export async function rejectsWith(code: EtcdErrorCode, promise: Promise<unknown>
     assert.equal(error.code, code, error.message)
     return error
   }
-  assert.fail(`expected ${code}, but it was done`)
+  assert.fail(`expected ${code}, but the call succeeded`)
 }
 
 /** Creates a key that does not exist yet, and returns its revision. */

@@ -27,7 +27,7 @@ export async function rejectsWith(code: KubeErrorCode, promise: Promise<unknown>
     assert.equal(error.code, code, error.message)
     return error
   }
-  assert.fail(`expected ${code}, but it was done`)
+  assert.fail(`expected ${code}, but the call succeeded`)
 }
 
 /** The fields that a refusal with 422 names. */
@@ -132,7 +132,7 @@ export class WatchReader<T extends KubeObject> {
   /** Asserts that the stream ends without another event. */
   async ends(): Promise<void> {
     const result = await this.#read('the end of the watch')
-    assert.ok(result.done === true, `expected the end, but came ${JSON.stringify(result.value)}`)
+    assert.ok(result.done === true, `expected the end, but received ${JSON.stringify(result.value)}`)
   }
 
   /** Aborts the watch. */

@@ -45,7 +45,7 @@ test('an undone write after ten corrections within ten seconds is a fight; fewer
   assert.equal(
     after([...undoneAndCorrected(10, 100), [1_000, 'in-sync']]).phase,
     'calm',
-    'it takes somebody who goes on',
+    'without another overwrite there is no fight',
   )
   assert.equal(
     after([...undoneAndCorrected(10, 100), [10_950, 'undone']]).phase,
@@ -94,7 +94,7 @@ test('a fight ends after ten seconds in sync; an overwrite before that starts th
     ],
     fight,
   )
-  assert.equal(nextCheckMs(again, mostMs), 22_000, 'ten seconds from when somebody else put it right')
+  assert.equal(nextCheckMs(again, mostMs), 22_000, 'the ten seconds start at the correction by another writer')
   assert.equal(nextCheckMs(fight, mostMs), 1_150)
   assert.equal(nextCheckMs(calm, mostMs), undefined)
 })

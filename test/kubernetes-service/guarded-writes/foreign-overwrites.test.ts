@@ -118,7 +118,7 @@ test('an object that another client creates again and again is removed at growin
     overwrites.written(endpoints, object, undefined)
     return true
   }
-  assert.ok(remove(), 'the first time it is news')
+  assert.ok(remove(), 'the first removal is not delayed')
   for (let round = 0; round < 10; round++) assert.ok(remove())
   assert.equal(remove(), false)
   assert.deepEqual(events, ['ForeignOverwrite'])
@@ -151,7 +151,10 @@ test('a fight names the last writer that left a trace', async () => {
   const { overwrites, logger, undoAndCorrect } = setUp()
   overwrites.attach(() => {})
   for (let round = 0; round < 10; round++) assert.ok(undoAndCorrect('x'))
-  assert.ok(overwrites.mustWait(endpoints, list(99, 'own', '192.0.2.1'), undefined), 'deleted, without a trace')
+  assert.ok(
+    overwrites.mustWait(endpoints, list(99, 'own', '192.0.2.1'), undefined),
+    'a deletion by an unknown writer continues the fight',
+  )
   assert.equal(logger.lines.at(-1)?.fields.writer, 'x')
 })
 
@@ -191,7 +194,7 @@ test('creating an object again that another master deleted first does not count 
     overwrites.mustWait(endpoints, remade, undefined)
     return overwrites.written(endpoints, remade, remade)
   }
-  assert.ok(makeAgain(), 'somebody deleted it')
+  assert.ok(makeAgain(), 'another client deleted the object')
   overwrites.mustWait(endpoints, undefined, remade)
   overwrites.gone(endpoints, remade)
   assert.equal(makeAgain(), undefined)

@@ -23,7 +23,7 @@ for (const [what, fault] of [
     const seen = follow(t, time, observer)
     await dying.leases.update(other, signal)
     await time.advance(15_000 + 1_001)
-    assert.match(seen.at(-1) ?? '', / $/, 'nobody is left within the second that a deletion may take')
+    assert.match(seen.at(-1) ?? '', / $/, 'the master counts as gone a second after the expiry')
     await time.advance(300_000)
     const deletions = observer.sent.filter((line) => line.endsWith('DELETE')).length
     assert.ok(deletions >= 4 && deletions <= 10, `${deletions} tries in five minutes`)
@@ -38,10 +38,10 @@ for (const [what, fault] of [
     assert.match(seen.at(-1) ?? '', / $/)
     observer.clear()
     await time.advance(70_000)
-    assert.deepEqual((await direct.list(leaseResource)).items, [], 'it is deleted in the end')
+    assert.deepEqual((await direct.list(leaseResource)).items, [], 'the Lease is deleted later')
     await dying.leases.update(other, signal)
     await time.advance(100)
-    assert.match(seen.at(-1) ?? '', / 192.0.2.2$/, 'who comes back is listed at once')
+    assert.match(seen.at(-1) ?? '', / 192.0.2.2$/, 'a master that renews again is listed at once')
   })
 }
 
@@ -87,7 +87,7 @@ test('a lease that is renewed just before its deletion stays live', async (t) =>
   await time.advance(1_200)
   await late.leases.update(other, signal)
   await time.advance(14_000)
-  assert.deepEqual(seen.map((line) => line.split(' ')[1]).slice(1), ['192.0.2.2'], 'never left out')
+  assert.deepEqual(seen.map((line) => line.split(' ')[1]).slice(1), ['192.0.2.2'], 'the master was always listed')
   assert.equal((await direct.list(leaseResource)).items.length, 1)
 })
 
@@ -300,7 +300,7 @@ test('the next renewal finds a renewal that was done without an answer, and cont
       [round === 0 ? 'POST' : 'PUT', 'GET', 'PUT'],
     )
     await master.leases.update(self, signal)
-    assert.equal(master.sent.length, 4, 'and the one after that needs no read')
+    assert.equal(master.sent.length, 4, 'the following renewal needs no read')
   }
   const [lease] = (await direct.list(leaseResource)).items
   assert.equal(lease?.spec?.leaseTransitions, 0)

@@ -121,9 +121,9 @@ test('kubernetes: renewals preserve a foreign annotation of a Lease, and invalid
   await store.update(holder('192.0.2.1'), signal)
   const [made] = (await api.list(leaseResource, { namespace: 'kube-system' })).items
   const ref = { namespace: 'kube-system', name: made?.metadata?.name ?? '' }
-  await api.patch(leaseResource, ref, { type: 'merge', body: { metadata: { annotations: { theirs: 'kept' } } } })
+  await api.patch(leaseResource, ref, { type: 'merge', body: { metadata: { annotations: { theirs: 'yes' } } } })
   await store.update(holder('192.0.2.1'), signal)
-  assert.equal((await api.get(leaseResource, ref)).metadata?.annotations?.theirs, 'kept')
+  assert.equal((await api.get(leaseResource, ref)).metadata?.annotations?.theirs, 'yes')
 
   for (const record of [
     '',

@@ -33,7 +33,11 @@ test('the list is reconciled when a write has changed the state in the record', 
   assert.deepEqual(effects('failing', 'mark'), [{ type: 'reconcile' }])
   assert.deepEqual(effects('unready', 'mark'), [{ type: 'reconcile' }, { type: 'report', event: { type: 'unready' } }])
   const marked = after({ lease: { request: request('mark', { state: 'failing' }) } }, { type: 'done' }).state
-  assert.deepEqual([marked.self.state, marked.lease.renewedAtMs], ['failing', 95_000], 'a mark renews nothing')
+  assert.deepEqual(
+    [marked.self.state, marked.lease.renewedAtMs],
+    ['failing', 95_000],
+    'a mark does not count as a renewal',
+  )
 })
 
 test('after its removal a lease no longer counts as renewed', () => {
@@ -54,7 +58,7 @@ test('the first renewal after a failure, or a late renewal, begins a recovery', 
   assert.deepEqual(trustAfter({ lease: { renewedAtMs: 99_500 - lateMs } }), recovering(false))
   assert.deepEqual(trustAfter({ lease: { renewedAtMs: 99_501 - lateMs } }), { type: 'steady' })
   const before = { type: 'recovering', untilAtMs: 101_000, isNew: true } as const
-  assert.deepEqual(trustAfter({ lease: { trust: before } }), before, 'one that goes on is not prolonged')
+  assert.deepEqual(trustAfter({ lease: { trust: before } }), before, 'a recovery in progress is not prolonged')
   // A joining master has not renewed a lease before: its renewal is late if it comes long after its read.
   const joins = (readAtMs: number | undefined) =>
     trustAfter({ phase: phases.joining, lease: { renewedAtMs: undefined }, fleet: { readAtMs } })
@@ -74,11 +78,15 @@ test('a renewal proves that leases missing before it was sent have expired, unle
   const names = ['192.0.2.2 host-2']
   assert.deepEqual(provedAt(99_500), [NOW, []])
   assert.deepEqual(provedAt(99_501), [undefined, []])
-  assert.deepEqual(provedAt(99_500, { trust: lost }, names), [NOW, []], 'what was seen before begins anew')
+  assert.deepEqual(
+    provedAt(99_500, { trust: lost }, names),
+    [NOW, []],
+    'earlier observations are discarded after a failure',
+  )
   assert.deepEqual(provedAt(99_500, { trust: lost }), [undefined, []])
   const recovering = { type: 'recovering', untilAtMs: 110_000, isNew: false } as const
   assert.deepEqual(provedAt(99_500, { trust: recovering }, names), [NOW, names])
-  assert.deepEqual(provedAt(99_500, { renewedAtMs: 80_000 }), [undefined, []], 'a late one begins a recovery')
+  assert.deepEqual(provedAt(99_500, { renewedAtMs: 80_000 }), [undefined, []], 'a late renewal begins a recovery')
 })
 
 test('the renewal of a missing lease counts as a correction if the lease could not have expired by then', () => {
@@ -169,7 +177,11 @@ test('the result of its write of the list determines the next step of a leaving 
   assert.deepEqual(listEnd(writing, 'denied').phase, { type: 'out', why: 'denied' })
   assert.deepEqual(listEnd(listing, 'denied').phase, { type: 'out', why: 'last-one' })
   const last = listEnd(writing, 'denied', { mode: 'always' })
-  assert.deepEqual(last.phase, leaving({ type: 'checking', sinceAtMs: NOW }, { mode: 'always' }), 'it may be the last')
+  assert.deepEqual(
+    last.phase,
+    leaving({ type: 'checking', sinceAtMs: NOW }, { mode: 'always' }),
+    'with the mode always a denied master may leave as the last one',
+  )
   // The lease of another life of this master was not removed.
   const another = leaseOf({ ...self, instanceId: 'earlier' })
   const whyLeft = (lease: MasterLease) =>

@@ -282,7 +282,7 @@ test('a deleted own lease is missing at once and counts as undone, unless it mus
   const taken = after({}, leases([]))
   const { lease } = taken.state
   assert.deepEqual([lease.missing, lease.missedAtMs, lease.retryAtMs], [true, NOW, NOW])
-  assert.equal(lease.contention, taken.before.lease.contention, 'it was not undone before')
+  assert.equal(lease.contention, taken.before.lease.contention, 'the contention is unchanged')
   const fought = { phase: 'calm', corrections: Array.from({ length: 10 }, (_, index) => 95_000 + index) } as const
   const undone = after({ lease: { contention: fought } }, leases([]))
   assert.equal(undone.state.lease.contention.phase, 'backing-off')

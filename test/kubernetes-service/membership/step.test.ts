@@ -246,7 +246,7 @@ test('a renewal that was sent before a lease was seen missing does not prove tha
   read()
   // That renewal may be older than an outage in which the other master could not renew.
   played.input({ type: 'done' })
-  assert.equal(played.times('renew ready').length, renewals + 1, 'one is sent after the read')
+  assert.equal(played.times('renew ready').length, renewals + 1, 'another renewal is sent after the read')
   played.advance(1_000)
   read()
   assert.deepEqual(played.listed, ['192.0.2.1', '192.0.2.2'])
@@ -710,11 +710,11 @@ test('a lease that expired because its master could not renew it does not count 
   played.changed()
   assert.deepEqual(played.times('probe'), [], 'its server has just answered')
   played.advance(1_000)
-  assert.ok(played.own !== undefined && !played.state.lease.missing, 'it is there again')
+  assert.ok(played.own !== undefined && !played.state.lease.missing, 'the lease exists again')
   assert.deepEqual(played.times('report contention'), [])
   played.own = undefined
   played.changed()
-  assert.equal(played.times('report contention').length, 1, 'one that was live is another matter')
+  assert.equal(played.times('report contention').length, 1, 'the deletion of a live lease is reported')
 })
 
 test('a lease that the store still shows after its TTL is renewed although its server fails and another serves', () => {

@@ -96,7 +96,7 @@ type World = Awaited<ReturnType<typeof setUp>>
 /** Reconciles all masters after each change until nobody writes. Returns the number of rounds with a write. */
 async function settle(world: World, members: readonly Member[]): Promise<number> {
   for (let rounds = 0; ; rounds += 1) {
-    assert.ok(rounds < 100, 'they go on writing')
+    assert.ok(rounds < 100, 'the masters do not stop writing')
     const before = await world.revision()
     // In every other round all reconcile at once, then one after the other: after a conflict a reconciliation is
     // repeated.

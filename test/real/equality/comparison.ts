@@ -42,7 +42,7 @@ export function describeEquality(
           test(difference === undefined ? start.name : `${start.name} (a difference)`, async () => {
             const [upstreamEnd] = await Promise.all([upstream.endOf(start, moment), ours.settle(start, moment)])
             if (difference === undefined) return ours.endsWith(upstreamEnd)
-            assert.deepEqual(upstreamEnd, plain(difference.upstream), 'kube-apiserver no longer ends so')
+            assert.deepEqual(upstreamEnd, plain(difference.upstream), 'kube-apiserver has another result than recorded')
             await ours.endsWith(plain(difference.ours))
           })
         }

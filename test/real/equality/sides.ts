@@ -50,14 +50,14 @@ export class Upstream {
     const end = await readListState(this.#place)
     if (this.#kind === 'stock') return end
     await this.#waitForReconciliations(2)
-    assert.deepEqual(await readListState(this.#place), end, 'kube-apiserver goes on changing it')
+    assert.deepEqual(await readListState(this.#place), end, 'kube-apiserver does not stop writing')
     return end
   }
 
   async #waitForReconciliations(more: number): Promise<void> {
     const before = await this.#reconciliations()
     await untilPasses(
-      `${more} looks of kube-apiserver's reconciler`,
+      `${more} reconciliations of kube-apiserver`,
       async () => assert.ok((await this.#reconciliations()) >= before + more),
       // Rarely, because its metrics are large: writing them takes longer than a reconciliation.
       { withinMs, everyMs: 250 },

@@ -37,9 +37,9 @@ test('missing numbers are added after a live read of the Services that hold them
   assert.deepEqual(await taken(), [30_001, 30_002, 30_003, 30_050])
   assert.deepEqual(recorded(), [notAllocated(30_001), notAllocated(30_002)])
   reporter.report([{ ...standing, regarding: { metadata: { name: 'x' } } }], { full: false })
-  assert.deepEqual(recorded(), [], 'what else stands is not forgotten')
+  assert.deepEqual(recorded(), [], 'an earlier finding is not reported again')
   assert.equal(await repaired(), 2)
-  assert.deepEqual(set(), await taken(), 'which is known at once')
+  assert.deepEqual(set(), await taken(), 'the state has the written numbers at once')
   assert.equal(writer.damaged, false)
   await end()
 })
@@ -75,7 +75,7 @@ test('all numbers that the live read finds are set and reported; one that no Ser
   assert.equal(writer.againMs, 2_000)
   await world.time.advance(2_000)
   await done(writer.giveBack(signal))
-  assert.deepEqual(await taken(), [30_001], 'which the copy still has')
+  assert.deepEqual(await taken(), [30_001], 'a number of a Service in the informer is not released')
   await end()
 })
 
@@ -239,7 +239,7 @@ test('after three conflicts only the holders of eight numbers are read at a time
   assert.deepEqual(
     [asked.filter((one) => one === 'list').length, asked.filter((one) => one === 'get').length],
     [3, 20],
-    'the number whose Service is gone is not looked for again',
+    'the holder of a released number is not read again',
   )
   assert.deepEqual(await taken(), [...Array.from({ length: 19 }, (_, index) => 30_002 + index), 30_050])
   await end()
@@ -288,7 +288,7 @@ test('the answer of a read does not replace a state that the watch delivered dur
   registry.hold()
   world.store([30_003])
   await done(writer.read(signal))
-  assert.deepEqual(set(), [30_003], 'else it is')
+  assert.deepEqual(set(), [30_003], 'without a watch event the answer replaces the state')
   await end()
 })
 

@@ -34,7 +34,7 @@ test('a range stored for another flag is not changed; a Warning event names the 
   await world.time.advance(1_000)
   assert.deepEqual(await second.metric(withheld), { 'range="servicenodeports",reason="mismatch"': 1 })
   await second.stop()
-  assert.deepEqual(await second.metric(withheld), {}, 'a repair that has ended leaves nothing alone')
+  assert.deepEqual(await second.metric(withheld), {}, 'a repair that has ended reports no withheld range')
   world.store([30_050])
   await world.time.advance(1_000)
   assert.deepEqual(await world.taken(), [30_001, 30_050])

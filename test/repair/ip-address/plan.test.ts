@@ -212,7 +212,7 @@ describe('a check of all IPAddresses', () => {
   test('does not also delete an IPAddress that it recreates for a Service', () => {
     assert.deepEqual(types({}), ['recreate'])
     assert.deepEqual(types({}, { holdersOf: () => [] }), ['delete'])
-    assert.deepEqual(types({}, { inRange: () => false }), ['delete'], 'whose holder may not have it')
+    assert.deepEqual(types({}, { inRange: () => false }), ['delete'], 'an address out of range is not recreated')
   })
 
   test('leaves a new orphan to its server for 5 seconds', () => {

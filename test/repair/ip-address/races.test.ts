@@ -233,7 +233,11 @@ test('masters that repair the same damage at once write each IPAddress once and 
       logger.lines.filter(({ message }) => message.includes('the API server')),
       [],
     )
-    assert.doesNotMatch(await metrics.expose(), /repair_reconcile_errors_total [1-9]/, 'to be second is no failure')
+    assert.doesNotMatch(
+      await metrics.expose(),
+      /repair_reconcile_errors_total [1-9]/,
+      'a lost race is not counted as an error',
+    )
   }
   const requests = masters.map((master) => master.requests.length)
   await world.advance(600_000)
@@ -301,7 +305,7 @@ test('new Services whose IPAddresses arrive late are not reported, and lost IPAd
   await world.advance(10_000)
   const [ip = ''] = await world.services(5)
   await world.advance(20_000)
-  assert.ok(master.writes.length > 0, 'it tried to make them')
+  assert.ok(master.writes.length > 0, 'the repair tried to create the IPAddresses')
   assert.deepEqual(master.recorded, [])
   await world.assertRight()
   await world.deleteIp(ip)
@@ -324,7 +328,7 @@ describe('requests that the server refuses are retried until they succeed', () =
       if (status !== 409)
         assert.match(master.repair.fault() ?? '', new RegExp(`IPAddresses cannot be repaired: .*${status}`))
       assert.ok(master.requests.length < 120 * seconds, `${master.requests.length} requests in ${seconds} s`)
-      assert.equal(master.events.length, 20, 'each is told once')
+      assert.equal(master.events.length, 20, 'each finding is one Event')
       master.line.faults.clear()
       await world.advance(12_000)
       assert.equal(master.settled, true)

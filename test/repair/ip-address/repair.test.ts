@@ -11,7 +11,7 @@ test('500 IPAddresses deleted at once are restored with parents and labels withi
   const master = world.master()
   await world.advance(1_000)
   assert.equal(master.settled, true)
-  assert.equal(master.requests.length, 0, 'nothing was wrong, so nothing was asked')
+  assert.equal(master.requests.length, 0, 'without damage no request is sent')
 
   for (const ip of ips) await world.deleteIp(ip)
   await world.advance(1_000)
@@ -153,7 +153,7 @@ test('wrong labels are corrected in place, and other labels and annotations are 
   assert.deepEqual(after?.metadata?.labels, { ...before.metadata?.labels, team: 'a' })
   assert.deepEqual(after?.metadata?.annotations, annotations)
   assert.deepEqual(master.writes, [`PUT ${ip}`])
-  assert.deepEqual(master.recorded, [], 'upstream gives no event of labels')
+  assert.deepEqual(master.recorded, [], 'wrong labels cause no Event, as in upstream')
   await world.end()
 })
 
@@ -306,7 +306,11 @@ test('of two Services with one address the older one retains it, and each full p
 
   await world.deleteService('older')
   await world.advance(1_000)
-  assert.equal((await world.ip(ip))?.spec?.parentRef?.name, 'younger', 'its turn has come')
+  assert.equal(
+    (await world.ip(ip))?.spec?.parentRef?.name,
+    'younger',
+    'the younger Service gets the address after the older one is deleted',
+  )
   await world.end()
 })
 

@@ -38,7 +38,7 @@ describe('a write that fails', () => {
     assert.deepEqual([world.rounds.failure, world.settled()], [undefined, true])
     await world.round(full)
     assert.deepEqual(world.availability, [`succeeded ${source}`], 'once')
-    assert.deepEqual(await world.next(), [A, 16], 'which was scheduled')
+    assert.deepEqual(await world.next(), [A, 16], 'the next round is the scheduled one')
     refusing(world, { create: 'ServerError' })
     world.store(service('other', B))
     await world.round(only(B))
@@ -55,7 +55,7 @@ describe('a write that fails', () => {
     assert.match(world.rounds.failure ?? '', /Forbidden/)
     refusing(world, { [`create ${A}`]: 'ServerError' })
     await world.round(all)
-    assert.match(world.rounds.failure ?? '', /ServerError/, 'the last reason')
+    assert.match(world.rounds.failure ?? '', /ServerError/, 'the failure has the latest reason')
     assert.equal(world.settled(), false)
     world.before = async () => {}
     await world.round(all)

@@ -98,7 +98,11 @@ test('an address whose IPAddress was just deleted is left to its server in every
   await world.time.advance(5_000)
   world.sent()
   await world.round(full)
-  assert.deepEqual(world.sent().slice(-1), [`delete ${B}`], 'but one that is back without a Service is noted at once')
+  assert.deepEqual(
+    world.sent().slice(-1),
+    [`delete ${B}`],
+    'an IPAddress that is back without a Service is deleted in a full round',
+  )
 })
 
 test('an IPAddress that this process created is verified after a round over all addresses or over its own', async () => {
@@ -132,7 +136,7 @@ describe('an IPAddress without its Service', () => {
     await world.round(full)
     assert.deepEqual(world.sent(), ['get gone', `delete ${A}`])
     assert.deepEqual(world.notes(), [leaked(A)])
-    assert.deepEqual((await world.next())?.[0], 'full, regular', 'that was scheduled')
+    assert.deepEqual((await world.next())?.[0], 'full, regular', 'the next full round is the scheduled one')
   })
 
   test('already counts as an orphan while it is younger than a request can last, and is deleted once it is old enough', async () => {
@@ -212,7 +216,11 @@ describe('an IPAddress without its Service', () => {
     world.live.clear()
     await world.round(only(A))
     assert.deepEqual(world.sent(), ['get web', 'get gone'])
-    assert.equal(await world.next(), undefined, 'the watch will tell')
+    assert.equal(
+      await world.next(),
+      undefined,
+      'no further round is scheduled, because the watch will report the change',
+    )
     await world.round(full)
     assert.deepEqual(world.sent(), ['get web', 'get gone'])
     assert.deepEqual(await world.next(), ['full, regular', 5_000])
@@ -269,7 +277,11 @@ describe('an address that another client repairs first', () => {
       await world.time.advance(3_000)
       assert.deepEqual(world.notes(), [])
       await world.round(only(A))
-      assert.deepEqual(world.notes(), [notAllocated(A)], 'the rounds of others, and those that it failed, count on')
+      assert.deepEqual(
+        world.notes(),
+        [notAllocated(A)],
+        'rounds of other addresses and failed rounds do not restart the five seconds',
+      )
     })
   }
 

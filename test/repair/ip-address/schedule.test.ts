@@ -53,7 +53,7 @@ test('a delayed check has one timer per address, set to the earliest time', asyn
   await time.advance(99)
   work.markAfter(['a'], 100)
   await time.advance(10_000)
-  assert.deepEqual(rounds.splice(0), [[10_100, 'a']], 'and is not put off')
+  assert.deepEqual(rounds.splice(0), [[10_100, 'a']], 'the check is not delayed further')
   work.markAfter(['a', 'b'], 1_000)
   work.end()
   await time.advance(10_000)

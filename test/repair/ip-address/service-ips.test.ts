@@ -88,7 +88,7 @@ describe('the ranges of all ServiceCIDRs', () => {
     assert.deepEqual(counts(), [0, 3, 1])
     atOnce(ranges.countAll(named('10.0.0.9')))
     ranges.count('10.0.0.9', -1)
-    assert.deepEqual(counts(), [0, 0, 0], 'a count that has ended is counted no more')
+    assert.deepEqual(counts(), [0, 0, 0], 'a removed count stays at zero')
   })
 
   test('count changes that happen during a recount', () => {

@@ -65,22 +65,22 @@ test('configmap: a write preserves the data of others and restores the label', a
   await put(registry, name, '1-9', 1)
   await edit({
     metadata: {
-      annotations: { theirs: 'kept' },
-      labels: { theirs: 'kept', [label]: null },
-      finalizers: ['theirs/kept'],
+      annotations: { theirs: 'yes' },
+      labels: { theirs: 'yes', [label]: null },
+      finalizers: ['theirs/yes'],
     },
-    data: { theirs: 'kept' },
+    data: { theirs: 'yes' },
     binaryData: { theirBytes: 'AAAA' },
   })
   assert.equal(inWords(await put(registry, name, '1-9', 2)), '1-9 02')
   const { metadata, data, binaryData } = await ledger()
-  assert.equal(metadata?.annotations?.theirs, 'kept')
-  assert.deepEqual(metadata?.labels, { theirs: 'kept', [label]: 'apiserver-bootstrap' })
-  assert.deepEqual(metadata?.finalizers, ['theirs/kept'])
+  assert.equal(metadata?.annotations?.theirs, 'yes')
+  assert.deepEqual(metadata?.labels, { theirs: 'yes', [label]: 'apiserver-bootstrap' })
+  assert.deepEqual(metadata?.finalizers, ['theirs/yes'])
   assert.deepEqual(
     [data, binaryData],
     [
-      { theirs: 'kept', range: '1-9' },
+      { theirs: 'yes', range: '1-9' },
       { theirBytes: 'AAAA', data: 'Ag==' },
     ],
   )
@@ -211,10 +211,14 @@ test('configmap: a watch that is cut off resumes and delivers every change in or
   faults.resetStreams()
   await world.pass(100)
   for (const data of [1, 0, 1]) await put(other, name, '1-9', data)
-  await until(world, 'word of the outage', () => seen.log.includes('failed'))
+  await until(world, 'the report of the outage', () => seen.log.includes('failed'))
   faults.clear()
   await until(world, 'the changes', () => seen.received.length === 3)
-  await until(world, 'word of its end', () => seen.log.at(-1) === 'established' || seen.log.at(-2) === 'established')
+  await until(
+    world,
+    'the report of its end',
+    () => seen.log.at(-1) === 'established' || seen.log.at(-2) === 'established',
+  )
   const [stands, read] = ['established', 'read'].map((word) => seen.log.filter((line) => line === word).length)
   assert.deepEqual([stands, read], [2, 1])
   assert.deepEqual(seen.received.map(inWords), ['1-9 01', '1-9 00', '1-9 01'])
@@ -231,7 +235,7 @@ test('configmap: a watch whose history was compacted reports that the ranges mus
   await world.pass(2_000)
   server.compact()
   faults.clear()
-  await until(world, 'a look for each watch', () => seen.log.filter((line) => line === 'read').length === 4)
+  await until(world, 'a read for each watch', () => seen.log.filter((line) => line === 'read').length === 4)
   assert.deepEqual(seen.received, [])
   await put(other, name, '1-9', 3)
   await until(world, 'the change', () => seen.received.length === 1)

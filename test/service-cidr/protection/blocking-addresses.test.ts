@@ -57,7 +57,11 @@ test('an address that another ServiceCIDR covers does not block, unless that one
   assert.equal(addresses.isBlocked(a, [a, half]), false)
   assert.equal(blocking(address('10.0.0.9')).addresses.isBlocked(a, [a, half]), true)
   assert.deepEqual(['10.0.0.3', '10.0.0.9'].map(address).map(blockingTest(a, [a, half])), [false, true])
-  assert.equal(addresses.isBlocked(a, [a, cidr('b', ['10.0.0.0/29'], later)]), false, 'which outlasts it')
+  assert.equal(
+    addresses.isBlocked(a, [a, cidr('b', ['10.0.0.0/29'], later)]),
+    false,
+    'a ServiceCIDR that was deleted later covers the address',
+  )
   assert.equal(addresses.isBlocked(a, [a, cidr('b', ['10.0.0.0/29'], '2025-01-01T00:00:00Z')]), true)
 })
 
@@ -74,7 +78,7 @@ test('all addresses are read once, and again only when the overlapping ServiceCI
   assert.equal(addresses.isBlocked(wider, [wider]), true)
   assert.equal(world.reads, 4)
   assert.equal(addresses.isBlocked(a, [a, cidr('b', ['10.0.0.0/24'])]), false)
-  assert.equal(world.reads, 4, 'none is needed if another has all')
+  assert.equal(world.reads, 4, 'no read is needed if another ServiceCIDR covers all addresses')
 })
 
 test('a change returns exactly the ServiceCIDRs that it blocks or frees', () => {
@@ -89,7 +93,11 @@ test('a change returns exactly the ServiceCIDRs that it blocks or frees', () => 
   assert.deepEqual(addresses.apply(added(address('10.0.0.2'))), [], 'it is blocked already')
   assert.deepEqual(addresses.apply(added(address('10.0.0.2'))), [], 'the same change twice')
   assert.deepEqual(addresses.apply(deleted(address('10.0.0.1'))), [])
-  assert.deepEqual(addresses.apply(deleted(address('10.0.0.9'))), [], 'which was not there')
+  assert.deepEqual(
+    addresses.apply(deleted(address('10.0.0.9'))),
+    [],
+    'the deletion of an unknown address changes nothing',
+  )
   assert.deepEqual(addresses.apply(deleted(address('10.0.0.2'))), ['a'])
   assert.equal(addresses.isBlocked(a, [a, c]), false)
   assert.deepEqual(addresses.apply(added(address('fd00::1'))), ['c'])

@@ -4,7 +4,7 @@ import { RunningProcess } from '../../peers/process.ts'
 // Run by test/peers/reaper.test.ts, which ends it in every way.
 
 const owner = openOwner()
-const held = temporaryDirectory(owner, 'kept')
+const held = temporaryDirectory(owner, 'held')
 const done = openOwner()
 temporaryDirectory(done, 'done')
 const { pid } = await RunningProcess.start(owner, {

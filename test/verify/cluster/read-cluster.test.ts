@@ -187,7 +187,7 @@ test('the kubernetes Service and its Endpoints are read from default, and are un
   }
   for (const found of [await value('kubernetesService'), await value('kubernetesEndpoints')]) {
     assert.deepEqual([found?.metadata?.namespace, found?.metadata?.name], ['default', 'kubernetes'])
-    assert.ok(found?.metadata?.uid !== undefined, 'they are whole')
+    assert.ok(found?.metadata?.uid !== undefined, 'the lists are complete')
   }
 })
 

@@ -362,7 +362,11 @@ test('a dry run creates Services without storing them, and does not count as an 
   const refusing = (error: KubeError): KubeApi => ({ ...passedOn(api), create: () => Promise.reject(error) })
   const full = new KubeError('ServerError', 'create services: range is full', { httpStatus: 500 })
   const refused = await verify({ only, source: { api: refusing(full) } })
-  assert.deepEqual(failedIn(refused), ['cluster-ip-available'], 'the other follows from it')
+  assert.deepEqual(
+    failedIn(refused),
+    ['cluster-ip-available'],
+    'a finding that follows from another one is not reported',
+  )
   assert.equal(findingsOf(refused)[0]?.found, 'create services: range is full')
   const webhook = 'create services: Internal error occurred: failed calling webhook "a.example.com": timeout'
   const unanswered = new KubeError('ServerError', webhook, { httpStatus: 500 })

@@ -505,7 +505,7 @@ test('an unready master counts as failing while a kube-apiserver renews the leas
 
   const lease = (await etcd.grantLease(15, signal)).id
   let revision = await etcd.create(leaseKey, encodeMasterLease('192.0.2.1'), { lease, signal })
-  assert.equal(await stateSeen(), 'failing', 'at once, before the master itself has read of it')
+  assert.equal(await stateSeen(), 'failing', 'the master counts as failing before it has read the lease')
   await one.leases.list(signal)
   const warnings = one.logger.lines.filter(({ level }) => level === 'warn')
   assert.deepEqual(warnings.length, 1)
@@ -513,7 +513,7 @@ test('an unready master counts as failing while a kube-apiserver renews the leas
     await time.advance(5_000)
     await one.leases.update(unready, signal)
     await one.leases.list(signal)
-    assert.equal(await stateSeen(), 'failing', 'its record says so')
+    assert.equal(await stateSeen(), 'failing', 'the record states the co-holder')
     await time.advance(5_000)
     const next = (await etcd.grantLease(15, signal)).id
     revision = await etcd.update(leaseKey, encodeMasterLease('192.0.2.1'), revision ?? 0n, { lease: next, signal })

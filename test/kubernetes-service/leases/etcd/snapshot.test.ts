@@ -193,7 +193,11 @@ test('the lease beside an unready master is attributed to another master there t
   for (const state of ['ready', 'failing', 'leaving'] as const) {
     const other = [state, 3n] as const
     assert.deepEqual(besideLease(9n, [['unready', 4n], other]), ['unready', state])
-    assert.deepEqual(besideLease(9n, [['unready', 4n, true], other]), ['unready, of two', state], 'though it said so')
+    assert.deepEqual(
+      besideLease(9n, [['unready', 4n, true], other]),
+      ['unready, of two', state],
+      'although its record states a co-holder',
+    )
   }
   for (const state of ['unready', 'withdrawn'] as const) {
     // The other master has stated its departure since.

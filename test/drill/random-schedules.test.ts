@@ -23,7 +23,7 @@ test(`the first minutes of ${SEEDS} random schedules violate no invariant, and $
     }
   }
   await t.test(
-    `in ${UNDER_TRIPWIRE} of them simulated code creates no timer, socket or other resource outside the simulator`,
+    `simulated code of ${UNDER_TRIPWIRE} schedules creates no timer, socket or other resource outside the simulator`,
     async () => {
       assert.deepEqual(await foreignResources(() => run(1, UNDER_TRIPWIRE)), [])
     },

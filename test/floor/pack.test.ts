@@ -49,23 +49,20 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     },
   )
 
-  await t.test(
-    'every document that one of its documents links to is in it, but for examples among the tests',
-    async () => {
-      const missing: string[] = []
-      for (const page of tarball.paths.filter((path) => path.endsWith('.md'))) {
-        const text = await readFile(join(packed, page), 'utf8')
-        for (const [, link = ''] of text.matchAll(/\]\((?![a-z]+:|#)([^)\s#]+)/g)) {
-          const target = join(page, '..', link)
-          const isThere = tarball.paths.some((path) => path === target || path.startsWith(`${target}/`))
-          if (!isThere && !target.startsWith('test/examples/')) missing.push(`${page}: ${link}`)
-        }
+  await t.test('the package contains each file that its documents link to, except examples of the tests', async () => {
+    const missing: string[] = []
+    for (const page of tarball.paths.filter((path) => path.endsWith('.md'))) {
+      const text = await readFile(join(packed, page), 'utf8')
+      for (const [, link = ''] of text.matchAll(/\]\((?![a-z]+:|#)([^)\s#]+)/g)) {
+        const target = join(page, '..', link)
+        const isThere = tarball.paths.some((path) => path === target || path.startsWith(`${target}/`))
+        if (!isThere && !target.startsWith('test/examples/')) missing.push(`${page}: ${link}`)
       }
-      assert.deepEqual(missing, [])
-    },
-  )
+    }
+    assert.deepEqual(missing, [])
+  })
 
-  await t.test('packing elsewhere, later and with other file modes gives the same bytes', async () => {
+  await t.test('a later pack in another folder with other file modes has the same bytes', async () => {
     const elsewhere = join(directory, 'elsewhere')
     await mkdir(elsewhere)
     for (const path of tarball.paths) await cp(join(packed, path), join(elsewhere, path))
@@ -74,7 +71,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     assert.equal(again.integrity, tarball.integrity)
   })
 
-  await t.test('the installation runs no script', async () => {
+  await t.test('no script runs at installation', async () => {
     const { scripts } = JSON.parse(await readFile(join(root, 'package.json'), 'utf8')) as { scripts: object }
     const hooks = Object.keys(scripts).filter((name) => /install|^prepare$/.test(name))
     assert.deepEqual(hooks, [])
@@ -87,7 +84,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     assert.match(output, /All good!/)
   })
 
-  await t.test('the types match the modules for every way of resolving them', async () => {
+  await t.test('the types match the modules in every module resolution that supports exports', async () => {
     const analysis = await checkPackage(createPackageFromTarballData(await readFile(tarball.file)))
     assert.ok(analysis.types)
     // Node can `require` ES modules since 22.12. A resolution that does not support `exports` finds neither entry
@@ -116,7 +113,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     })
   }
 
-  await t.test('the import by an old Node fails with the version that is needed', async () => {
+  await t.test('the import in an old Node fails and names the required version', async () => {
     const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })`
     for (const door of ['apiserver-bootstrap', 'apiserver-bootstrap/testing']) {
       const script = `await import('${door}').catch((error) => console.log(error.message))`
@@ -127,7 +124,7 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
     }
   })
 
-  await t.test('nothing but the entry points can be imported', async () => {
+  await t.test('only the entry points can be imported', async () => {
     const script = "await import('apiserver-bootstrap/dist/lib/index.js')"
     const child = await spawnChild(t, process.execPath, ['--input-type=module', '--eval', script], { cwd: consumer })
     assert.equal((await child.exited).code, 1)

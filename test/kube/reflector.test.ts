@@ -481,7 +481,7 @@ const troubles: readonly {
 ]
 
 for (const { name, happens, relists } of troubles) {
-  test(`${name} ends a watch, and ${relists ? 'all is listed anew' : 'the next goes on from the same place'}`, async (t) => {
+  test(`${name} ends a watch, and ${relists ? 'the reflector lists again' : 'the next watch starts at the last resourceVersion'}`, async (t) => {
     const api = streamingApi()
     const { time, reported, stop, logged } = start(t, api)
     await time.advance(30_000)

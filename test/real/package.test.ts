@@ -31,53 +31,56 @@ test('the commands of the README install the packed package in an empty folder a
   /** At a free port: other tests run beside this one. */
   const health = '--health-bind-address 127.0.0.1:0'
 
-  await t.test('the embedded server', async () => {
+  await t.test('run --embedded lists its address and stops with exit code 0', async () => {
     const embedded = await start(`${readmeLine('apiserver-bootstrap run --embedded')} ${health}`)
     await embedded.output(/192\.0\.2\.1/)
     assert.deepEqual(await embedded.stop(), { code: 0, signal: null }, embedded.stderr())
   })
 
-  await t.test('a sidecar of a real server whose etcd wants certificates, and the check of the cluster', async () => {
-    const owner = openOwner(t)
-    const authority = new CertificateAuthority()
-    const etcd = await startEtcd(owner, { authority })
-    const { certificate, key } = authority.issue({ commonName: 'apiserver-etcd-client' })
-    const files = {
-      'etcd/ca.crt': authority.certificate,
-      'apiserver-etcd-client.crt': certificate,
-      'apiserver-etcd-client.key': key,
-    }
-    const kubernetes = join(directory, 'kubernetes')
-    mkdirSync(join(kubernetes, 'pki/etcd'), { recursive: true })
-    for (const [name, text] of Object.entries(files))
-      writeFileSync(join(kubernetes, 'pki', name), text, { mode: 0o600 })
-    const pki = join(kubernetes, 'pki')
-    const server = await startApiserver(owner, {
-      kind: 'bare',
-      etcd,
-      flags: [
-        `--etcd-cafile=${pki}/etcd/ca.crt`,
-        `--etcd-certfile=${pki}/apiserver-etcd-client.crt`,
-        `--etcd-keyfile=${pki}/apiserver-etcd-client.key`,
-      ],
-    })
-    mkdirSync(join(home, '.kube'), { recursive: true })
-    mkdirSync(join(kubernetes, 'apiserver-bootstrap'))
-    for (const kubeconfig of [join(kubernetes, 'apiserver-bootstrap/kubeconfig'), join(home, '.kube/config')]) {
-      copyFileSync(server.kubeconfig, kubeconfig)
-    }
-    const line = readmeLine('apiserver-bootstrap run --kubeconfig')
-      .replaceAll('/etc/kubernetes', kubernetes)
-      .replace('--secure-port 6443', `--secure-port ${server.port}`)
-      .replace('https://127.0.0.1:2379', etcd.url)
-    const sidecar = await start(`${line} ${health}`)
-    await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 60_000)
-    const verify = await start(readmeLine('apiserver-bootstrap verify'))
-    assert.equal((await verify.exited).code, 0, verify.stdout() + verify.stderr())
-    assert.deepEqual(await sidecar.stop(20_000), { code: 0, signal: null }, sidecar.stderr())
-  })
+  await t.test(
+    'a sidecar bootstraps a real server whose etcd requires client certificates, and verify passes',
+    async () => {
+      const owner = openOwner(t)
+      const authority = new CertificateAuthority()
+      const etcd = await startEtcd(owner, { authority })
+      const { certificate, key } = authority.issue({ commonName: 'apiserver-etcd-client' })
+      const files = {
+        'etcd/ca.crt': authority.certificate,
+        'apiserver-etcd-client.crt': certificate,
+        'apiserver-etcd-client.key': key,
+      }
+      const kubernetes = join(directory, 'kubernetes')
+      mkdirSync(join(kubernetes, 'pki/etcd'), { recursive: true })
+      for (const [name, text] of Object.entries(files))
+        writeFileSync(join(kubernetes, 'pki', name), text, { mode: 0o600 })
+      const pki = join(kubernetes, 'pki')
+      const server = await startApiserver(owner, {
+        kind: 'bare',
+        etcd,
+        flags: [
+          `--etcd-cafile=${pki}/etcd/ca.crt`,
+          `--etcd-certfile=${pki}/apiserver-etcd-client.crt`,
+          `--etcd-keyfile=${pki}/apiserver-etcd-client.key`,
+        ],
+      })
+      mkdirSync(join(home, '.kube'), { recursive: true })
+      mkdirSync(join(kubernetes, 'apiserver-bootstrap'))
+      for (const kubeconfig of [join(kubernetes, 'apiserver-bootstrap/kubeconfig'), join(home, '.kube/config')]) {
+        copyFileSync(server.kubeconfig, kubeconfig)
+      }
+      const line = readmeLine('apiserver-bootstrap run --kubeconfig')
+        .replaceAll('/etc/kubernetes', kubernetes)
+        .replace('--secure-port 6443', `--secure-port ${server.port}`)
+        .replace('https://127.0.0.1:2379', etcd.url)
+      const sidecar = await start(`${line} ${health}`)
+      await whenRight(server.api, { addresses: ['192.0.2.1'], port: server.port }, 60_000)
+      const verify = await start(readmeLine('apiserver-bootstrap verify'))
+      assert.equal((await verify.exited).code, 0, verify.stdout() + verify.stderr())
+      assert.deepEqual(await sidecar.stop(20_000), { code: 0, signal: null }, sidecar.stderr())
+    },
+  )
 
-  await t.test('a drill', async () => {
+  await t.test('a drill of random runs passes and writes a report', async () => {
     const drill = await start(readmeLine('apiserver-bootstrap drill').replace('--runs 100', '--runs 3'))
     const { code } = await drill.exited
     assert.equal(code, 0, drill.stdout() + drill.stderr())

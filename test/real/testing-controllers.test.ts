@@ -68,13 +68,13 @@ test('the example of testing controllers works under node:test, vitest and jest,
   const nothingRuns = () =>
     eventually('no process is left', async () => (await processesIn(folder)).length === 0, { timeoutMs: 30_000 })
 
-  await t.test('the compiler accepts it', async () => {
+  await t.test('the example compiles', async () => {
     await run(t, process.execPath, [join(root, 'node_modules/typescript/bin/tsc'), '-p', '.'], { cwd: folder })
   })
 
   for (const { folder: of } of runners) await cp(join(folder, of, file), join(folder, of, `second-${file}`))
   for (const runner of runners) {
-    await t.test(`${runner.script}: two files pass`, async () => {
+    await t.test(`${runner.script} passes with two test files`, async () => {
       const child = await start(scripts[runner.script], runner)
       const exit = await child.exited
       const printed = child.stdout() + child.stderr()
@@ -87,7 +87,7 @@ test('the example of testing controllers works under node:test, vitest and jest,
   for (const { folder: of } of runners) await rm(join(folder, of, `second-${file}`))
 
   await t.test(
-    'vitest in watch mode runs again what a change concerns, and nothing is left when it stops',
+    'vitest in watch mode runs the tests again after a change of the controller, and leaves no process when it stops',
     async () => {
       const child = await start('vitest watch --dir vitest', vitest)
       await child.output(summary(vitest, 2, 0), 120_000)
@@ -108,7 +108,7 @@ test('the example of testing controllers works under node:test, vitest and jest,
     },
   )
 
-  await t.test('each runner fails for a broken controller, and names why', async () => {
+  await t.test('each runner fails for a broken controller and prints the reason', async () => {
     await writeFile(controller, mistaken)
     // The runners wait most of the time.
     const children = await Promise.all(

@@ -8,7 +8,7 @@ export type Stories = Readonly<Record<string, readonly [() => FleetStory, ...bro
 /** Defines a test for each story. */
 export function testStories(stories: Stories): void {
   for (const [story, [run, ...broken]] of Object.entries(stories)) {
-    test(`${story}: ${broken.length === 0 ? 'all holds' : broken.join(', ')}`, () => {
+    test(`${story}: ${broken.length === 0 ? 'no violation' : broken.join(', ')}`, () => {
       const { violations } = run()
       const found = [...new Set(violations.map(({ invariant }) => invariant))].sort()
       assert.deepEqual(found, broken.sort(), violations.map(({ atMs, detail }) => `${atMs} ${detail}`).join('\n'))

@@ -55,10 +55,10 @@ export async function created(etcd: EtcdKv, key: string, value: string, lease?: 
 
 /** Lets time pass until `condition` holds. Fails with `what` if it does not hold within `withinMs`. */
 export async function until(
-  target: EtcdContractTarget,
+  target: Pick<EtcdContractTarget, 'pass'>,
   what: string,
   condition: () => boolean | Promise<boolean>,
-  withinMs = 15_000,
+  withinMs = 30_000,
 ): Promise<void> {
   const stepMs = 20
   for (let passedMs = 0; !(await condition()); passedMs += stepMs) {

@@ -7,6 +7,9 @@ import {
   rangeNames,
   type StoredRange,
 } from '../../../src/repair/registries/range-registry.ts'
+import { patient, until } from '../../etcd/contract/contract-case.ts'
+
+export { patient, until }
 
 /** The store against which the contract is tested; it is empty. */
 export interface RangeRegistryTarget {
@@ -21,9 +24,6 @@ export interface RangeRegistryTarget {
 }
 
 type Case = (target: RangeRegistryTarget, t: TestContext) => Promise<void>
-
-/** For calls that are never aborted. */
-export const { signal: patient } = new AbortController()
 
 /** What every registry does, wherever it stores the ranges. */
 export function rangeRegistryContract(
@@ -94,18 +94,6 @@ export async function watching(
   await until(target, 'the watch', () => log.includes('read') && log.includes('established'))
   const of = (name: RangeName) => changes.filter((change) => change.name === name).map(({ stored }) => stored)
   return { log, received, of, end }
-}
-
-/** Lets time pass until `condition` holds. */
-export async function until(
-  target: Pick<RangeRegistryTarget, 'pass'>,
-  what: string,
-  condition: () => boolean,
-): Promise<void> {
-  for (let passedMs = 0; !condition(); passedMs += 20) {
-    assert.ok(passedMs < 30_000, `${what}: not within 30 s`)
-    await target.pass(20)
-  }
 }
 
 const cases: Readonly<Record<string, Case>> = {

@@ -126,39 +126,40 @@ function known(answers: readonly ReadinessAnswer[], apartS: number): HookState['
 
 const times = (count: number, answer: ReadinessAnswer): ReadinessAnswer[] => Array<ReadinessAnswer>(count).fill(answer)
 
-const histories: readonly [says: string, answers: readonly ReadinessAnswer[], apartS: number, known: string][] = [
-  ['after no answer', [away], 1, 'unknown'],
-  ['after a first answer that does not list it', [away, bare], 1, 'absent'],
-  ['after a first answer without a list of checks', [mute], 1, 'absent'],
-  ['after refusals only', times(100, refused), 1, 'unknown'],
-  ['after a refusal and an answer that lists it', [refused, stock], 1, 'listed'],
-  ['after an answer that lists it and many refusals', [stock, ...times(100, refused)], 1, 'listed'],
-  ['after many answers without it and one that lists it', [...times(100, bare), stock], 1, 'listed'],
-  ['after 59 s of answers that do not list it', [stock, ...times(60, bare)], 1, 'listed'],
-  ['after 60 s of answers that do not list it', [stock, ...times(61, bare)], 1, 'absent'],
-  ['after a minute of answers, 10 s apart, that do not list it', [stock, ...times(7, bare)], 10, 'absent'],
+const histories: readonly [description: string, answers: readonly ReadinessAnswer[], apartS: number, known: string][] =
   [
-    'when one answer in 50 s lists it, as behind a load balancer',
-    [stock, ...times(49, bare), stock, ...times(49, bare)],
-    1,
-    'listed',
-  ],
-  [
-    'after a minute without it in which some answers were lost',
-    [stock, ...times(30, bare), away, mute, ...times(29, bare)],
-    1,
-    'absent',
-  ],
-  [
-    'after a minute without it that 15 s of no answers interrupt',
-    [stock, ...times(30, bare), ...times(15, away), ...times(31, bare)],
-    1,
-    'listed',
-  ],
-  ['after many answers without a list of checks', [stock, ...times(100, mute)], 1, 'listed'],
-  ['after answers without it that are 16 s apart', [stock, ...times(20, bare)], 16, 'listed'],
-]
+    ['after no answer', [away], 1, 'unknown'],
+    ['after a first answer that does not list it', [away, bare], 1, 'absent'],
+    ['after a first answer without a list of checks', [mute], 1, 'absent'],
+    ['after refusals only', times(100, refused), 1, 'unknown'],
+    ['after a refusal and an answer that lists it', [refused, stock], 1, 'listed'],
+    ['after an answer that lists it and many refusals', [stock, ...times(100, refused)], 1, 'listed'],
+    ['after many answers without it and one that lists it', [...times(100, bare), stock], 1, 'listed'],
+    ['after 59 s of answers that do not list it', [stock, ...times(60, bare)], 1, 'listed'],
+    ['after 60 s of answers that do not list it', [stock, ...times(61, bare)], 1, 'absent'],
+    ['after a minute of answers, 10 s apart, that do not list it', [stock, ...times(7, bare)], 10, 'absent'],
+    [
+      'when one answer in 50 s lists it, as behind a load balancer',
+      [stock, ...times(49, bare), stock, ...times(49, bare)],
+      1,
+      'listed',
+    ],
+    [
+      'after a minute without it in which some answers were lost',
+      [stock, ...times(30, bare), away, mute, ...times(29, bare)],
+      1,
+      'absent',
+    ],
+    [
+      'after a minute without it that 15 s of no answers interrupt',
+      [stock, ...times(30, bare), ...times(15, away), ...times(31, bare)],
+      1,
+      'listed',
+    ],
+    ['after many answers without a list of checks', [stock, ...times(100, mute)], 1, 'listed'],
+    ['after answers without it that are 16 s apart', [stock, ...times(20, bare)], 16, 'listed'],
+  ]
 
-for (const [says, answers, apartS, expected] of histories) {
-  test(`${says}: the hook is ${expected}`, () => assert.equal(known(answers, apartS), expected))
+for (const [description, answers, apartS, expected] of histories) {
+  test(`${description}: the hook is ${expected}`, () => assert.equal(known(answers, apartS), expected))
 }

@@ -211,11 +211,11 @@ test('two short spells of 404, minutes apart, suspend no duty', async () => {
   await started.end()
 })
 
-for (const [says, hidden, duties] of [
+for (const [description, hidden, duties] of [
   ['that discovery contradicts', /\/namespaces\/default\/(services|endpoints|endpointslices)(\/|$)/, []],
   ['that discovery confirms', containerApis, ['kubernetes-service']],
 ] as const) {
-  test(`a 404 ${says}, for a resource that was served before, removes no address from the list`, async () => {
+  test(`a 404 ${description}, for a resource that was served before, removes no address from the list`, async () => {
     const { state, begin, lines, time, api, server, ports } = beside()
     const started = begin()
     await time.advance(10_000)

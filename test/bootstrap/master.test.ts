@@ -522,7 +522,7 @@ test('each time the server starts to refuse /readyz, one Event is recorded', () 
   )
 })
 
-for (const [says, awayMs, shortestMs, longestMs, words] of [
+for (const [description, awayMs, shortestMs, longestMs, words] of [
   [
     'while neither server nor lease store answers ends after five seconds',
     60_000,
@@ -533,7 +533,7 @@ for (const [says, awayMs, shortestMs, longestMs, words] of [
   ['while its server answers again within five seconds is withdrawn', 4_000, 4_000, 9_000, /^withdrew the address$/],
   ['while its server answers is withdrawn at once', 0, 0, 1_500, /^withdrew the address$/],
 ] as const) {
-  test(`a master that stops ${says}`, async () => {
+  test(`a master that stops ${description}`, async () => {
     const { time, transport, start, logger } = setUp()
     let isAway = false
     const ready: ReadinessAnswer = { answered: true, ready: true, checks: [] }

@@ -74,14 +74,14 @@ test('an endpoint that does not connect in time, or refuses to, is skipped even 
 })
 
 test('closing the pool ends all requests, attempts and connections, and later requests fail', async (t) => {
-  const { pool, ask, says, servers, asked, seen, timers } = await opened(t, 2)
+  const { pool, ask, answers, servers, asked, seen, timers } = await opened(t, 2)
   await ask()
   const { connection } = seen[0]?.server ?? assert.fail()
   const watch = await connection.request('POST', '/watch', {})
   watch.on('error', () => {})
-  says.a = throwing(late)
+  answers.a = throwing(late)
   await assert.rejects(ask('once'))
-  says.b = never
+  answers.b = never
   const waiting = ask()
   await eventually('the request', () => asked.length === 3)
   servers.a.proxy.hold(true)

@@ -18,8 +18,8 @@ import { type FakeEtcd, startFakeEtcd } from './fake-etcd.ts'
 const OPEN_MS = 3_000
 
 test('a watch starts after the revision of a read on the same server, and then reports that anything may have changed', async (t) => {
-  const { etcd, log, stands } = await watching(t)
-  await stands()
+  const { etcd, log, established } = await watching(t)
+  await established()
   assert.deepEqual(etcd.requests, [
     'read /w/ 1, within 60000m',
     'watch /w/ to /w0 from 8 with what was, within any time',
@@ -28,18 +28,18 @@ test('a watch starts after the revision of a read on the same server, and then r
 })
 
 test('if the server states no revision, the watch starts at revision 1', async (t) => {
-  const { etcd, stands } = await watching(t, {
+  const { etcd, established } = await watching(t, {
     prepare({ etcd }) {
       etcd.read = () => ({})
     },
   })
-  await stands()
+  await established()
   assert.match(etcd.requests[1] ?? '', / from 1 /)
 })
 
 test('each change has its revision and previous value, and the changes of one response arrive together', async (t) => {
-  const { etcd, changes, stands } = await watching(t)
-  await stands()
+  const { etcd, changes, established } = await watching(t)
+  await established()
   const kv = (key: string, value: string, createRevision: bigint, modRevision: bigint) => ({
     key: bytes(`/w/${key}`),
     value: bytes(value),
@@ -81,12 +81,12 @@ test('each change has its revision and previous value, and the changes of one re
 })
 
 test('a watch that ends is reported once and reopened, and then reports that anything may have changed', async (t) => {
-  const { etcd, log, errors, stands, pause } = await watching(t)
-  await stands()
+  const { etcd, log, errors, established, pause } = await watching(t)
+  await established()
   etcd.watches[0]?.end()
   await pause(50)
   assert.deepEqual(errors(), [`Unreachable etcd ${etcd.url}: the server ended the watch`])
-  await stands()
+  await established()
   assert.deepEqual(log, ['established', 'read', 'Unreachable', 'established', 'read'])
   etcd.watches[1]?.end()
   await pause(100)
@@ -94,7 +94,7 @@ test('a watch that ends is reported once and reopened, and then reports that any
 })
 
 test('a repeated failure is reported again only if it differs', async (t) => {
-  const { etcd, log, stands, pause, time } = await watching(t, {
+  const { etcd, log, established, pause, time } = await watching(t, {
     prepare({ etcd }) {
       etcd.read = () => {
         throw new ConnectError('database is locked', Code.Unknown)
@@ -112,23 +112,23 @@ test('a repeated failure is reported again only if it differs', async (t) => {
   assert.deepEqual(log, ['ServerError', 'PermissionDenied'])
   etcd.read = () => ({})
   await time.advance(800)
-  await stands()
+  await established()
   assert.deepEqual(log, ['ServerError', 'PermissionDenied', 'established', 'read'])
 })
 
 test('a watch that breaks early is reopened after pauses that grow up to three seconds', async (t) => {
-  const { stands, pause, etcd } = await watching(t)
+  const { established, pause, etcd } = await watching(t)
   for (const pauseMs of [50, 100, 200, 400, 800, 1_500, 1_500]) {
-    await stands()
+    await established()
     etcd.watches.at(-1)?.end()
     await pause(pauseMs)
   }
 })
 
 test('the pauses start over only after a watch has been established for five seconds', async (t) => {
-  const { stands, pause, etcd, time } = await watching(t)
+  const { established, pause, etcd, time } = await watching(t)
   const lasts = async (stoodMs: number, pauseMs: number): Promise<void> => {
-    await stands()
+    await established()
     await time.advance(stoodMs)
     etcd.watches.at(-1)?.end()
     await pause(pauseMs)
@@ -137,7 +137,7 @@ test('the pauses start over only after a watch has been established for five sec
   await lasts(4_999, 100)
   await lasts(5_000, 50)
   await lasts(0, 100)
-  await stands()
+  await established()
   etcd.first = { canceled: true }
   etcd.watches.at(-1)?.end()
   await pause(200)
@@ -146,24 +146,24 @@ test('the pauses start over only after a watch has been established for five sec
 })
 
 test('a watch that breaks moves to the next endpoint; one that was compacted stays', async (t) => {
-  const { etcd, other, errors, stands, pause, pool, stop } = await watching(t, { servers: 2 })
-  await stands()
+  const { etcd, other, errors, established, pause, pool, stop } = await watching(t, { servers: 2 })
+  await established()
   etcd.watches[0]?.send({ canceled: true, compactRevision: 9n, cancelReason: 'etcdserver: mvcc: required revision' })
   await pause(50)
-  await stands()
+  await established()
   assert.deepEqual([etcd.watches.length, other.watches.length, etcd.open], [2, 0, 1], 'the one before is closed')
   etcd.watches[1]?.send({ canceled: true, cancelReason: 'etcdserver: no leader' })
   await pause(100)
-  await stands()
+  await established()
   assert.deepEqual([etcd.watches.length, other.watches.length], [2, 1])
   other.watches[0]?.send({ canceled: true })
   await pause(200)
-  await stands()
+  await established()
   assert.equal(etcd.watches.length, 3)
   const asked = await pool.ask('repeatable', stop.signal, async (server) => server)
   await asked.connection.close(new EtcdError('Unreachable', 'no response to a ping from the server'))
   await pause(400)
-  await stands()
+  await established()
   assert.equal(other.watches.length, 2)
   await eventually('the end of the others', () => etcd.open === 0 && other.open === 1)
   assert.deepEqual(errors(), [
@@ -199,12 +199,12 @@ for (const [what, stage] of [
   }
 
   test(`a ${what} is abandoned in time, and the watch moves to another endpoint`, async (t) => {
-    const { etcd, other, stands, time, log } = await watching(t, { servers: 2, prepare })
+    const { etcd, other, established, time, log } = await watching(t, { servers: 2, prepare })
     await eventually('the request', () => etcd.requests.length === requests)
     await time.advance(OPEN_MS - 1)
     assert.equal(other.requests.length, 0)
     await time.advance(1)
-    await stands()
+    await established()
     assert.equal(other.watches.length, 1)
     assert.deepEqual(log, ['established', 'read'])
     await eventually('the end of the other', () => etcd.open === 0)
@@ -221,8 +221,8 @@ for (const [what, stage] of [
 }
 
 test('an established watch has no time limit, and ends with the signal', async (t) => {
-  const { etcd, log, stands, stop, ended, time, timers } = await watching(t)
-  await stands()
+  const { etcd, log, established, stop, ended, time, timers } = await watching(t)
+  await established()
   assert.equal(timers(), 0)
   await time.advance(10 * OPEN_MS)
   stop.abort()
@@ -233,8 +233,8 @@ test('an established watch has no time limit, and ends with the signal', async (
 })
 
 test('after the signal no change is delivered, even one received before', async (t) => {
-  const { etcd, log, changes, stands, stop, ended, onChange } = await watching(t)
-  await stands()
+  const { etcd, log, changes, established, stop, ended, onChange } = await watching(t)
+  await established()
   onChange(() => stop.abort())
   const event = { type: Event_EventType.PUT, kv: { key: bytes('/w/a') } }
   etcd.watches[0]?.send({ events: [event] }, { events: [event] }, { events: [event] })
@@ -244,8 +244,8 @@ test('after the signal no change is delivered, even one received before', async 
 })
 
 test('aborting the signal ends a pause, and no further request is sent', async (t) => {
-  const { etcd, stands, pausing, stop, ended, time, timers } = await watching(t)
-  await stands()
+  const { etcd, established, pausing, stop, ended, time, timers } = await watching(t)
+  await established()
   etcd.watches[0]?.end()
   await pausing()
   assert.equal(timers(), 1)
@@ -258,8 +258,8 @@ test('aborting the signal ends a pause, and no further request is sent', async (
 })
 
 test('closing the pool ends the watch, and a later one at once, without a report', async (t) => {
-  const { log, stands, pool, ended, again } = await watching(t)
-  await stands()
+  const { log, established, pool, ended, again } = await watching(t)
+  await established()
   await pool.close()
   await ended()
   await withTimeout(again(), 20_000, 'a watch of closed connections')
@@ -268,8 +268,8 @@ test('closing the pool ends the watch, and a later one at once, without a report
 
 test('an error thrown by the report callback on a failure ends the watch and removes its abort listeners', async (t) => {
   const thrown = new Error('a mistake')
-  const { etcd, stands, stop, pool, ended, onReport } = await watching(t)
-  await stands()
+  const { etcd, established, stop, pool, ended, onReport } = await watching(t)
+  await established()
   onReport(() => {
     throw thrown
   })
@@ -285,8 +285,8 @@ test('an error thrown by the onChange callback ends the watch and is not reporte
   timeout: 30_000,
 }, async (t) => {
   const thrown = new Error('a mistake')
-  const { etcd, log, stands, stop, pool, ended, onChange } = await watching(t)
-  await stands()
+  const { etcd, log, established, stop, pool, ended, onChange } = await watching(t)
+  await established()
   onChange(() => {
     throw thrown
   })
@@ -398,7 +398,7 @@ async function watching(
       onReport = act
     },
     /** Resolves when the watch is established once more. */
-    async stands(): Promise<void> {
+    async established(): Promise<void> {
       expected++
       await eventually('an established watch', () => log.filter((line) => line === 'read').length >= expected)
     },

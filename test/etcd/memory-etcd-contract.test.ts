@@ -5,14 +5,14 @@ import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 import { etcdContract } from './contract.ts'
 
 for (const flavour of ['etcd', 'kine'] as const) {
-  for (const way of ['', ' over a faultless way']) {
+  for (const connection of ['', ' over a connection without faults']) {
     etcdContract(
-      (name, run) => test(`${flavour}${way}: ${name}`, run),
+      (name, run) => test(`${flavour}${connection}: ${name}`, run),
       () => {
         const time = new VirtualClock()
         const clock = time.view()
         const store = new MemoryEtcd({ clock, flavour })
-        const another = () => (way === '' ? store.client() : faultyEtcd(store.client(), { clock }))
+        const another = () => (connection === '' ? store.client() : faultyEtcd(store.client(), { clock }))
         return {
           flavour,
           etcd: another(),

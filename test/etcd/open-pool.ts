@@ -68,14 +68,14 @@ export async function opened(t: Cleanup, count: 1 | 2 | 3, files?: CredentialFil
   t.after(() => pool.close())
   const asked: Name[] = []
   const seen: { readonly server: Server; readonly signal: AbortSignal }[] = []
-  const says: Record<Name, Say> = { a: answering, b: answering, c: answering }
+  const answers: Record<Name, Say> = { a: answering, b: answering, c: answering }
   const ask = (kind: RequestKind = 'repeatable', signal = patient): Promise<Name> =>
     pool.ask(kind, signal, async (server, signal) => {
       const name = names.find((name) => urls[name] === server.endpoint) ?? assert.fail()
       asked.push(name)
       seen.push({ server, signal })
-      await says[name](server, signal)
+      await answers[name](server, signal)
       return name
     })
-  return { pool, ask, asked, seen, says, servers, urls, time, clock, logger, timers: () => clock.timers }
+  return { pool, ask, asked, seen, answers, servers, urls, time, clock, logger, timers: () => clock.timers }
 }

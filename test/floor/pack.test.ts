@@ -99,9 +99,11 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
   for (const [name, node] of Object.entries(nodes)) {
     await t.test(`on Node ${name} both entry points can be imported, and the command runs`, async () => {
       assert.match(await run(t, node, ['--version'], { cwd: consumer }), new RegExp(`^v${name}\\.`))
-      const doors = JSON.parse(await run(t, node, ['--no-warnings', 'program.ts'], { cwd: consumer })) as string[][]
-      assert.equal(doors.length, 2)
-      for (const names of doors) assert.ok(names.length > 0)
+      const entryPoints = JSON.parse(
+        await run(t, node, ['--no-warnings', 'program.ts'], { cwd: consumer }),
+      ) as string[][]
+      assert.equal(entryPoints.length, 2)
+      for (const names of entryPoints) assert.ok(names.length > 0)
       const command = 'node_modules/.bin/apiserver-bootstrap'
       const output = await run(t, node, [command, '--version'], { cwd: consumer })
       assert.match(output, new RegExp(`^apiserver-bootstrap \\d+\\.\\d+\\.\\d+ \\(Node ${name}\\.\\S+\\)$`, 'm'))
@@ -115,8 +117,8 @@ test('the packed package works after its installation', { timeout: 180_000 }, as
 
   await t.test('the import in an old Node fails and names the required version', async () => {
     const old = `data:text/javascript,Object.defineProperty(process, 'versions', { value: { ...process.versions, node: '20.20.2' } })`
-    for (const door of ['apiserver-bootstrap', 'apiserver-bootstrap/testing']) {
-      const script = `await import('${door}').catch((error) => console.log(error.message))`
+    for (const entryPoint of ['apiserver-bootstrap', 'apiserver-bootstrap/testing']) {
+      const script = `await import('${entryPoint}').catch((error) => console.log(error.message))`
       const output = await run(t, process.execPath, ['--import', old, '--input-type=module', '--eval', script], {
         cwd: consumer,
       })

@@ -10,7 +10,7 @@ import { eventually } from '../support/with-timeout.ts'
 import { certificate, serverTls, startServer } from './loopback-server.ts'
 
 const direct = 'direct'
-const rules: [noProxy: string, server: string, way: string][] = [
+const rules: [noProxy: string, server: string, route: string][] = [
   ['', 'https://example.test', 'http://s:1/'],
   ['', 'http://example.test', 'http://p:2/'],
   ['', 'https://localhost:6443', direct],
@@ -41,10 +41,10 @@ const rules: [noProxy: string, server: string, way: string][] = [
   ['/8,:80,192.0.2.0/99', 'https://example.test', 'http://s:1/'],
 ]
 
-for (const [noProxy, server, way] of rules) {
-  test(`with NO_PROXY=${JSON.stringify(noProxy)} the route to ${server} is ${way}`, () => {
+for (const [noProxy, server, route] of rules) {
+  test(`with NO_PROXY=${JSON.stringify(noProxy)} the route to ${server} is ${route}`, () => {
     const environment = { HTTPS_PROXY: 's:1', HTTP_PROXY: 'http://p:2', NO_PROXY: noProxy }
-    assert.equal(proxyFromEnvironment(new URL(server), environment)?.href ?? direct, way)
+    assert.equal(proxyFromEnvironment(new URL(server), environment)?.href ?? direct, route)
   })
 }
 

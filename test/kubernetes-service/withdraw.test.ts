@@ -65,8 +65,8 @@ async function open(masters: readonly Holder[], listed = masters) {
     },
   })
   const metrics = prometheusMetrics()
-  const adapterAt = (way: typeof api) =>
-    new EndpointsAdapter({ api: way, writer: new ObjectWriter({ api: way, metrics }) })
+  const adapterAt = (through: typeof api) =>
+    new EndpointsAdapter({ api: through, writer: new ObjectWriter({ api: through, metrics }) })
   const adapter = adapterAt(api)
   const fleet = new FleetView({ clock, metrics, ttlMs: 15_000 })
   const begin = new AbortController()

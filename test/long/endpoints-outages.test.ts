@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { startCluster } from '../peers/cluster.ts'
 import { residentMib } from '../peers/footprint.ts'
 import { openOwner } from '../peers/owner.ts'
-import { EndpointsWorld, startControllers, startWay } from '../real/endpoints-world.ts'
+import { EndpointsWorld, startControllers, startProxies } from '../real/endpoints-world.ts'
 
 const rounds = 24
 const outageMs = 5_000
@@ -14,21 +14,21 @@ const mayGrowMib = 25
 test(`after each of ${rounds} outages during churn all endpoints are correct, and the memory of the program does not grow`, async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
-  const way = await startWay(owner, server)
+  const proxies = await startProxies(owner, server)
   const seed = Date.now() % 1_000_000
   t.diagnostic(`seed ${seed}`)
   const world = await EndpointsWorld.start(server.api, seed)
-  const program = await startControllers(owner, way)
+  const program = await startControllers(owner, proxies)
   const sizes: number[] = []
   for (let round = 1; round <= rounds; round++) {
     world.go()
     await sleep(1_000)
-    await way.tcp.refuse()
+    await proxies.tcp.refuse()
     await sleep(outageMs)
-    await way.tcp.accept()
-    way.http.fail(() => Math.random() < 0.5, { answer: 'status', status: 500 })
+    await proxies.tcp.accept()
+    proxies.http.fail(() => Math.random() < 0.5, { answer: 'status', status: 500 })
     await sleep(1_000)
-    way.http.heal()
+    proxies.http.heal()
     await world.settled(settledWithinMs)
     program.assertRunning()
     sizes.push(residentMib(program.process.pid))

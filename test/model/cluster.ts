@@ -148,14 +148,14 @@ export class Cluster {
   }
 
   /** Whether the watch of the leases delivers to this sidecar. */
-  hears(world: World, master: number, slot: number): boolean {
+  receives(world: World, master: number, slot: number): boolean {
     if (statusOf(world, master, slot) !== RUNNING) return false
     if (slot === CUR && get(world, master, 'deaf') === 1) return false
     return !this.observes || this.answers(world, master)
   }
 
   notify(world: World, master: number, slot: number): void {
-    if (!this.hears(world, master, slot)) return
+    if (!this.receives(world, master, slot)) return
     const id = processIn(world, master, slot)
     const { present } = this.stores.facts(world[STORE] as number)
     setProcess(world, master, slot, this.processes.changed(id, this.server(world, master), present))
@@ -168,7 +168,7 @@ export class Cluster {
       for (const slot of [CUR, OLD]) {
         const id = processIn(world, master, slot)
         if (id === 0) continue
-        const isReported = this.hears(world, master, slot)
+        const isReported = this.receives(world, master, slot)
         setProcess(world, master, slot, this.processes.renewed(id, renewed, isReported, isNew))
       }
     }

@@ -99,7 +99,7 @@ export class Requests {
         if (id === 0 || (master === one.master && slot === one.slot)) return true
         return (
           this.#cluster.processes.isBlindTo(id, one.master) &&
-          (!this.#cluster.observes || this.#cluster.hears(world, master, slot))
+          (!this.#cluster.observes || this.#cluster.receives(world, master, slot))
         )
       }),
     )

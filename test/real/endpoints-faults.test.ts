@@ -8,7 +8,7 @@ import type { Fault } from '../peers/http-proxy.ts'
 import { openOwner } from '../peers/owner.ts'
 import type { Program } from '../peers/program.ts'
 import { testSeed } from '../support/test-seed.ts'
-import { EndpointsWorld, startControllers, startWay, type Way } from './endpoints-world.ts'
+import { EndpointsWorld, type Proxies, startControllers, startProxies } from './endpoints-world.ts'
 
 const seed = testSeed()
 const faultMs = 4_000
@@ -21,16 +21,16 @@ const mayGrowMib = 60
 describe(`during churn of Services and Pods (seed ${seed})`, () => {
   const owner = openOwner({ after })
   let cluster: Cluster
-  let way: Way
+  let proxies: Proxies
   let program: Program
   let world: EndpointsWorld
   let warmMib: number
 
   before(async () => {
     cluster = await startCluster(owner, { kind: 'bare' })
-    way = await startWay(owner, cluster.server)
+    proxies = await startProxies(owner, cluster.server)
     world = await EndpointsWorld.start(cluster.server.api, seed)
-    program = await startControllers(owner, way)
+    program = await startControllers(owner, proxies)
   })
 
   const random = seededRandom(seed, 'faults')
@@ -39,12 +39,12 @@ describe(`during churn of Services and Pods (seed ${seed})`, () => {
   const failing =
     (matches: (path: string) => boolean, fault: Fault) =>
     async (ms: number): Promise<void> => {
-      const { failed } = way.http
-      way.http.fail(matches, fault)
-      way.http.cutWatches()
+      const { failed } = proxies.http
+      proxies.http.fail(matches, fault)
+      proxies.http.cutWatches()
       await sleep(ms)
-      way.http.heal()
-      assert.ok(way.http.failed > failed, 'the fault affected requests')
+      proxies.http.heal()
+      assert.ok(proxies.http.failed > failed, 'the fault affected requests')
     }
   const troubles: Readonly<Record<string, (ms: number) => Promise<void>>> = {
     'half of all requests are answered with 500': failing(sometimes, { answer: 'status', status: 500 }),
@@ -64,26 +64,26 @@ describe(`during churn of Services and Pods (seed ${seed})`, () => {
     }),
     'watches are cut repeatedly': async (ms) => {
       for (let index = 0; index < 20; index++) {
-        way.http.cutWatches()
+        proxies.http.cutWatches()
         await sleep(ms / 20)
       }
     },
     'all connections are cut repeatedly': async (ms) => {
       for (let index = 0; index < 20; index++) {
-        way.tcp.cut()
+        proxies.tcp.cut()
         await sleep(ms / 20)
       }
     },
     'all answers are delayed': async (ms) => {
-      way.tcp.delay(700)
+      proxies.tcp.delay(700)
       await sleep(ms)
-      way.tcp.delay(0)
+      proxies.tcp.delay(0)
     },
     'all requests remain without an answer': async (ms) => {
-      way.tcp.blackHole(true)
+      proxies.tcp.blackHole(true)
       await sleep(ms)
-      way.tcp.blackHole(false)
-      way.tcp.cut()
+      proxies.tcp.blackHole(false)
+      proxies.tcp.cut()
     },
   }
 
@@ -107,9 +107,9 @@ describe(`during churn of Services and Pods (seed ${seed})`, () => {
     const { done } = world.churn
     world.go()
     await sleep(1_000)
-    await way.tcp.refuse()
+    await proxies.tcp.refuse()
     await sleep(outageMs)
-    await way.tcp.accept()
+    await proxies.tcp.accept()
     const tookMs = await world.settled(settledWithinMs)
     t.diagnostic(`${world.churn.done - done} changes meanwhile; right after ${Math.round(tookMs)} ms`)
     program.assertRunning()

@@ -18,13 +18,13 @@ export const lease = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases
  * The path from the program to its server: the program connects to the TCP proxy, which forwards to the TLS proxy,
  * which forwards to the server.
  */
-export interface Way {
+export interface Proxies {
   readonly http: HttpProxy
   readonly tcp: TcpProxy
   readonly kubeconfig: string
 }
 
-export async function startWay(owner: Owner, server: Apiserver): Promise<Way> {
+export async function startProxies(owner: Owner, server: Apiserver): Promise<Proxies> {
   const http = await HttpProxy.start(owner, server)
   const tcp = await TcpProxy.start(owner, { target: Number(new URL(http.url).port) })
   const kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'way'), 'kubeconfig'), {

@@ -17,9 +17,9 @@ const address = '192.0.2.1'
 const intervalMs = 10_000
 
 /** A path to an API server that loses the events of watches while `loses` is set; bookmarks get through. */
-async function startLossyWay(owner: Owner, server: Apiserver) {
+async function startLossyProxy(owner: Owner, server: Apiserver) {
   const agent = new Agent({ ca: server.authority.certificate, keepAlive: true })
-  const way = { loses: false, lost: 0, kubeconfig: '' }
+  const lossy = { loses: false, lost: 0, kubeconfig: '' }
   const { certificate: cert, key } = server.authority.issue({ commonName: 'lossy', ips: ['127.0.0.1'] })
   const proxy = createServer({ cert, key }, (incoming, outgoing) => {
     const { method, url = '' } = incoming
@@ -36,7 +36,7 @@ async function startLossyWay(owner: Owner, server: Apiserver) {
       outgoing.flushHeaders()
       createInterface({ input: answer })
         .on('line', (line) => {
-          if (way.loses && !line.includes('"BOOKMARK"')) way.lost += 1
+          if (lossy.loses && !line.includes('"BOOKMARK"')) lossy.lost += 1
           else outgoing.write(`${line}\n`)
         })
         .on('close', () => outgoing.end())
@@ -55,20 +55,20 @@ async function startLossyWay(owner: Owner, server: Apiserver) {
   })
   const { port } = proxy.address() as AddressInfo
   const { token, authority } = server
-  way.kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'lossy'), 'kubeconfig'), {
+  lossy.kubeconfig = writeKubeconfig(join(temporaryDirectory(owner, 'lossy'), 'kubeconfig'), {
     server: `https://127.0.0.1:${port}`,
     ca: authority.certificate,
     token,
   })
-  return way
+  return lossy
 }
 
 test('foreign addresses and a foreign port are corrected within an interval although the watches lost their events', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const { api } = server
-  const way = await startLossyWay(owner, server)
-  const master = await startMaster(owner, server, { address, kubeconfig: way.kubeconfig })
+  const lossy = await startLossyProxy(owner, server)
+  const master = await startMaster(owner, server, { address, kubeconfig: lossy.kubeconfig })
   const right = { addresses: [address], port: server.port }
   await whenRight(api, right, 30_000)
   const foreign = [
@@ -87,16 +87,16 @@ test('foreign addresses and a foreign port are corrected within an interval alth
   let events = 0
   for (const damage of damages) {
     // If an interval ends right after the damage, so does the damage. The next try cannot meet this again.
-    for (let tries = 1, stands = false; !stands; tries++) {
+    for (let tries = 1, remains = false; !remains; tries++) {
       assert.ok(tries <= 2, 'the watch reported the damage in both tries')
-      const before = way.lost
-      way.loses = true
+      const before = lossy.lost
+      lossy.loses = true
       events += 1
       await damage()
       await sleep(500)
-      way.loses = false
-      assert.ok(way.lost > before, 'an event was lost')
-      stands = !(await isRight())
+      lossy.loses = false
+      assert.ok(lossy.lost > before, 'an event was lost')
+      remains = !(await isRight())
     }
     await whenRight(api, right, intervalMs + 1_000)
   }

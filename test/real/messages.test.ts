@@ -163,11 +163,11 @@ suite('messages', () => {
     assert.match(JSON.stringify(failed?.error), /the port is in use/)
   })
 
-  for (const [says, gone] of [
+  for (const [description, gone] of [
     ['is dead', 'kill'],
     ['hangs', 'pause'],
   ] as const) {
-    test(`SIGTERM while the server ${says} ends the program within 19 s, and the next start lists the master again`, async (t) => {
+    test(`SIGTERM while the server ${description} ends the program within 19 s, and the next start lists the master again`, async (t) => {
       const own = openOwner(t)
       const { server } = cluster
       const listed = () => whenRight(server.api, { addresses: [address], port: server.port }, 30_000)

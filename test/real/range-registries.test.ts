@@ -23,11 +23,11 @@ import { openOwner } from '../peers/owner.ts'
 import { storedValues } from '../peers/stored-values.ts'
 import { untilPasses } from '../peers/until.ts'
 import {
-  inWords,
   patient,
   put,
   type RangeRegistryTarget,
   rangeRegistryContract,
+  summaryOf,
   until,
   watching,
 } from '../repair/registries/contract.ts'
@@ -137,7 +137,7 @@ describe('ranges in ConfigMaps of a bare kube-apiserver', () => {
     await put(ledger, name, '1-9', 2)
     await until({ pass }, 'the changes', () => seen.received.length === 4)
     for (const range of rangeNames) {
-      assert.deepEqual(seen.of(range).map(inWords), range === name ? ['1-9 01', '1-9 02'] : ['1-9 01'])
+      assert.deepEqual(seen.of(range).map(summaryOf), range === name ? ['1-9 01', '1-9 02'] : ['1-9 01'])
     }
   })
 })
@@ -251,5 +251,5 @@ test('a write that etcd answers too late takes effect, or the next write over th
   await untilPasses('a read', () => registry.read(name, patient), { withinMs: 30_000 })
   // The first write may have happened until now, or may still happen: a read that does not show it does not exclude it.
   const again = await registry.write(name, { range: '1-9', data: Buffer.of(4) }, first, patient)
-  assert.equal(inWords(await registry.read(name, patient)), again === undefined ? '1-9 02' : '1-9 04')
+  assert.equal(summaryOf(await registry.read(name, patient)), again === undefined ? '1-9 02' : '1-9 04')
 })

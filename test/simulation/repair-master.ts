@@ -118,8 +118,9 @@ export class RepairMaster {
   ableSinceMs(): number {
     const { server, etcd, lag, life } = this
     const { nowMs } = this.#options.time
-    const way = server.serving && !server.cut && !server.hanging && !server.storeless && etcd.open && !lag.lagging
-    const able = way && life !== undefined && !life.clock.frozen
+    const isReachable =
+      server.serving && !server.cut && !server.hanging && !server.storeless && etcd.open && !lag.lagging
+    const able = isReachable && life !== undefined && !life.clock.frozen
     const resets = server.resets + etcd.resets
     if (!able) this.#ableSinceMs = Number.POSITIVE_INFINITY
     else if (this.#ableSinceMs === Number.POSITIVE_INFINITY || resets !== this.#resets) this.#ableSinceMs = nowMs

@@ -121,11 +121,11 @@ export function importCycles(files: readonly SourceFile[]): readonly string[] {
   const imports = new Map(files.map((file) => [file.path, relativeImports(file)]))
   const finished = new Set<string>()
   const cycles: string[] = []
-  const visit = (path: string, way: readonly string[]): void => {
-    const first = way.indexOf(path)
-    if (first !== -1) cycles.push([...way.slice(first), path].join(' -> '))
+  const visit = (path: string, visited: readonly string[]): void => {
+    const first = visited.indexOf(path)
+    if (first !== -1) cycles.push([...visited.slice(first), path].join(' -> '))
     if (first !== -1 || finished.has(path)) return
-    for (const target of imports.get(path) ?? []) visit(target, [...way, path])
+    for (const target of imports.get(path) ?? []) visit(target, [...visited, path])
     finished.add(path)
   }
   for (const path of imports.keys()) visit(path, [])

@@ -65,11 +65,11 @@ test('a delay applies in both directions, and later data never overtakes earlier
     isBack = true
     return text
   })
-  for (const way of ['there', 'back']) {
-    await eventually(`it is on its way ${way}`, () => clock.timers === 1)
+  for (const direction of ['there', 'back']) {
+    await eventually(`it is on its way ${direction}`, () => clock.timers === 1)
     await time.advance(99)
     await others(t, upstream)
-    assert.deepEqual([clock.timers, isBack], [1, false], way)
+    assert.deepEqual([clock.timers, isBack], [1, false], direction)
     await time.advance(1)
   }
   assert.equal(await back, 'b')

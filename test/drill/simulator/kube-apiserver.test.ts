@@ -120,11 +120,11 @@ for (const leaseStore of ['kubernetes', 'memory'] as const) {
 }
 
 test('delayMs of a kube-apiserver is the delay of its slowed connection, whichever of the two it is', async (t) => {
-  for (const way of ['api', 'store'] as const) {
+  for (const path of ['api', 'store'] as const) {
     const fleet = await FleetUnderTest.started(upstream(2))
     t.after(() => fleet.target.close())
-    await fleet.perform({ type: 'slow', master: 'master-1', path: way, byMs: 300 })
-    assert.equal(fleet.member(1).delayMs, 300, way)
+    await fleet.perform({ type: 'slow', master: 'master-1', path, byMs: 300 })
+    assert.equal(fleet.member(1).delayMs, 300, path)
     assert.equal(fleet.member(2).delayMs, 0)
   }
 })

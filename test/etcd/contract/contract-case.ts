@@ -111,7 +111,7 @@ export function startWatching({ etcd }: EtcdContractTarget, prefix: string, t: T
 }
 
 /** A change in few words. */
-export function inWords({ type, key, value, previousValue }: KeyChange): string {
+export function summaryOf({ type, key, value, previousValue }: KeyChange): string {
   const before = previousValue === undefined ? '' : `${text(previousValue)} -> `
   return `${type} ${key.split('/').at(-1)} ${before}${text(value)}`.trimEnd()
 }

@@ -3,9 +3,9 @@ import {
   bytes,
   created,
   type EtcdContractCase,
-  inWords,
   patient,
   startWatching,
+  summaryOf,
   text,
   until,
   watching,
@@ -33,7 +33,7 @@ export const watchCases: readonly EtcdContractCase[] = [
       await etcd.delete(`${prefix}a`, second, patient)
       const last = await created(etcd, `${prefix}a`, 'three')
       await until(target, 'five changes', () => seen.changes.length >= 5)
-      assert.deepEqual(seen.changes.map(inWords), [
+      assert.deepEqual(seen.changes.map(summaryOf), [
         'created a one',
         'modified a one -> two',
         'created b',
@@ -58,7 +58,7 @@ export const watchCases: readonly EtcdContractCase[] = [
       await etcd.delete(`${prefix}a`, revision - 1n, patient)
       await created(etcd, `${prefix}end`, '')
       await until(target, 'the last change', () => seen.changes.length >= 1)
-      assert.deepEqual(seen.changes.map(inWords), ['created end'])
+      assert.deepEqual(seen.changes.map(summaryOf), ['created end'])
     },
   },
   {
@@ -109,7 +109,7 @@ export const watchCases: readonly EtcdContractCase[] = [
       await created(etcd, `${prefix}left/a`, '')
       await created(etcd, `${prefix}right/a`, '')
       await until(target, 'the change', () => right.changes.length >= 1)
-      assert.deepEqual([left.changes.map(inWords), right.changes.map(inWords)], [[], ['created a']])
+      assert.deepEqual([left.changes.map(summaryOf), right.changes.map(summaryOf)], [[], ['created a']])
     },
   },
   {

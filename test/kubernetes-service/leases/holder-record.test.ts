@@ -36,8 +36,8 @@ const refused: Readonly<Record<string, Partial<Holder>>> = {
   'a loopback address as its second address': { addresses: ['192.0.2.1', '::1'] },
 }
 
-for (const [says, forged] of Object.entries(refused)) {
-  test(`a record with ${says} is invalid`, () => {
+for (const [description, forged] of Object.entries(refused)) {
+  test(`a record with ${description} is invalid`, () => {
     assert.equal(decodeHolder(JSON.stringify({ ...holder, ...forged })), undefined)
   })
 }

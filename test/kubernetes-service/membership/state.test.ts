@@ -51,7 +51,7 @@ interface Given {
 
 const out = (why: OutReason): Phase => ({ type: 'out', why })
 
-const table: readonly [says: string, phase: Phase, given: Given, fault: string | undefined][] = [
+const table: readonly [description: string, phase: Phase, given: Given, fault: string | undefined][] = [
   ['that has renewed its lease in time', listed, { nowMs: 14_999 }, undefined],
   ['whose record states failing', listed, { state: 'failing' }, undefined],
   [
@@ -79,8 +79,8 @@ const table: readonly [says: string, phase: Phase, given: Given, fault: string |
   ['that was never listed', { type: 'joining', sinceAtMs: 0 }, { lease: { renewedAtMs: undefined } }, undefined],
 ]
 
-for (const [says, phase, given, fault] of table) {
-  test(`a master ${says}: ${fault ?? 'nothing is wrong'}`, () => assert.equal(faultOf(phase, given), fault))
+for (const [description, phase, given, fault] of table) {
+  test(`a master ${description}: ${fault ?? 'nothing is wrong'}`, () => assert.equal(faultOf(phase, given), fault))
 }
 
 test('a lease that had to be created again is reported as corrected, a lease that was only renewed is not', () => {

@@ -65,12 +65,12 @@ describe('leaked numbers', () => {
 
   test('are not freed if a Service in the live list holds them, even if the watch has not delivered it', async () => {
     const opened = await leaking()
-    await opened.deafen()
+    await opened.stopInformer()
     await opened.world.service(30_005)
     assert.deepEqual(await free(opened), [])
     assert.deepEqual(await opened.taken(), [30_001, 30_005])
     const both = await leaking()
-    await both.deafen()
+    await both.stopInformer()
     await both.world.service(30_005, 30_006)
     assert.deepEqual(await free(both), [])
     assert.deepEqual(both.sent(), ['list', 'read'])
@@ -204,7 +204,7 @@ describe('a number that was set while its Service released it', () => {
       const opened = await setInVain()
       const { world, writer, registry, catchUp, done, signal, time } = opened
       await time.advance(2_000)
-      if (seen === 'not') await opened.deafen()
+      if (seen === 'not') await opened.stopInformer()
       if (seen === 'during') registry.afterRead = async () => void (await world.service(30_001))
       else await world.service(30_001)
       if (seen === 'before') await catchUp()

@@ -63,10 +63,10 @@ export async function openWriter({ registry: around = (inner) => inner, adoptRan
     reporter,
   })
   const stop = new AbortController()
-  const deaf = new AbortController()
+  const informerStop = new AbortController()
   const { signal } = stop
   const runs = [
-    informer.run(AbortSignal.any([signal, deaf.signal])),
+    informer.run(AbortSignal.any([signal, informerStop.signal])),
     registry.watch({
       onChange: (change) => (change === undefined ? writer.state.interrupted() : writer.state.watched(change.stored)),
       report() {},
@@ -89,8 +89,8 @@ export async function openWriter({ registry: around = (inner) => inner, adoptRan
     /** Lets both watches catch up. */
     catchUp: () => time.advance(10),
     /** From now on the writer receives no change of a Service. */
-    async deafen(): Promise<void> {
-      deaf.abort()
+    async stopInformer(): Promise<void> {
+      informerStop.abort()
       await runs[0]
     },
     /** The requests to the API server, then those to the registry, since the last call. */

@@ -45,11 +45,11 @@ test('missing numbers are added after a live read of the Services that hold them
 })
 
 test('if the live read no longer finds the Service of a missing number, nothing is written', async () => {
-  const { world, writer, deafen, done, sent, recorded, signal, end } = await openWriter()
+  const { world, writer, stopInformer, done, sent, recorded, signal, end } = await openWriter()
   const gone = await world.service(30_001)
   world.store([])
   await world.time.advance(10)
-  await deafen()
+  await stopInformer()
   await world.delete(gone)
   assert.deepEqual(await done(writer.repair(signal)), [])
   assert.deepEqual([sent(), recorded()], [['get', 'read'], []])
@@ -57,11 +57,11 @@ test('if the live read no longer finds the Service of a missing number, nothing 
 })
 
 test('all numbers that the live read finds are set and reported; one that no Service holds later is released', async () => {
-  const { world, writer, deafen, done, catchUp, recorded, taken, signal, end } = await openWriter()
+  const { world, writer, stopInformer, done, catchUp, recorded, taken, signal, end } = await openWriter()
   const { metadata } = await world.service(30_001)
   world.store([])
   await catchUp()
-  await deafen()
+  await stopInformer()
   const ports = [30_001, 30_007].map((nodePort) => ({ name: `p${nodePort}`, port: nodePort, nodePort }))
   await world.api.patch(
     services,
@@ -222,7 +222,7 @@ test('a write that conflicts is retried on the newly stored state, with growing 
 })
 
 test('after three conflicts only the holders of eight numbers are read at a time', async () => {
-  const { world, writer, registry, deafen, done, catchUp, sent, taken, signal, end } = await openWriter()
+  const { world, writer, registry, stopInformer, done, catchUp, sent, taken, signal, end } = await openWriter()
   const made: Service[] = []
   for (let port = 30_001; port <= 30_020; port++) made.push(await world.service(port))
   world.store([])
@@ -232,7 +232,7 @@ test('after three conflicts only the holders of eight numbers are read at a time
     if (overtakes-- > 0) world.store([30_050 + overtakes])
   }
   const gone = made[0] as Service
-  await deafen()
+  await stopInformer()
   await world.delete(gone)
   await done(writer.repair(signal))
   const asked = sent()

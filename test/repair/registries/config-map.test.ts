@@ -9,7 +9,7 @@ import { RemoteError } from '../../../src/runtime/errors.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { silentLogger } from '../../../src/telemetry/logger.ts'
 import { Embedded } from '../../apiserver/embedded.ts'
-import { inWords, patient, put, until, watching } from './contract.ts'
+import { patient, put, summaryOf, until, watching } from './contract.ts'
 
 const name = 'servicenodeports'
 const ref = { namespace: 'kube-system', name: 'apiserver-bootstrap-servicenodeports' }
@@ -72,7 +72,7 @@ test('configmap: a write preserves the data of others and restores the label', a
     data: { theirs: 'yes' },
     binaryData: { theirBytes: 'AAAA' },
   })
-  assert.equal(inWords(await put(registry, name, '1-9', 2)), '1-9 02')
+  assert.equal(summaryOf(await put(registry, name, '1-9', 2)), '1-9 02')
   const { metadata, data, binaryData } = await ledger()
   assert.equal(metadata?.annotations?.theirs, 'yes')
   assert.deepEqual(metadata?.labels, { theirs: 'yes', [label]: 'apiserver-bootstrap' })
@@ -120,9 +120,9 @@ test('configmap: an empty bitmap is read whether the server writes it as empty t
   const { registry, ledger } = await setUp()
   await put(registry, name, '1-9')
   assert.deepEqual((await ledger()).binaryData, { data: '' })
-  assert.equal(inWords(await registry.read(name, patient)), '1-9')
+  assert.equal(summaryOf(await registry.read(name, patient)), '1-9')
   const none = { data: { range: '1-9' }, binaryData: { data: null } } as unknown as ConfigMap
-  assert.equal(inWords(decodeLedger(none)), '1-9')
+  assert.equal(summaryOf(decodeLedger(none)), '1-9')
 })
 
 test('configmap: an immutable ConfigMap is read, and a write to it fails permanently', async () => {
@@ -130,7 +130,7 @@ test('configmap: an immutable ConfigMap is read, and a write to it fails permane
   await put(registry, name, '1-9', 1)
   await edit({ immutable: true })
   const stored = await registry.read(name, patient)
-  assert.equal(inWords(stored), '1-9 01')
+  assert.equal(summaryOf(stored), '1-9 01')
   await assert.rejects(registry.write(name, { range: '1-9', data: Buffer.of() }, stored, patient), {
     name: 'KubeError',
     nature: 'lasting',
@@ -149,7 +149,7 @@ test('configmap: while kube-system is missing, every range is absent and writes 
     (error) => error instanceof RemoteError && error.nature === 'passing',
   )
   await makeNamespace()
-  assert.equal(inWords(await registry.write(name, content, { type: 'absent' }, patient)), '1-9 01')
+  assert.equal(summaryOf(await registry.write(name, content, { type: 'absent' }, patient)), '1-9 01')
   await until(world, 'the change', () => seen.received.length === 1)
   assert.deepEqual(seen.log.toSorted(), ['established', 'read', `${name} 1-9 01`])
 })
@@ -184,7 +184,7 @@ test('configmap: reads and writes report that the server is unreachable', async 
   await assert.rejects(registry.read(name, patient), isAway)
   await assert.rejects(registry.write(name, { range: '1-9', data: Buffer.of(2) }, before, patient), isAway)
   faults.clear()
-  assert.equal(inWords(await registry.read(name, patient)), '1-9 01')
+  assert.equal(summaryOf(await registry.read(name, patient)), '1-9 01')
 })
 
 test('configmap: a write whose answer is lost is found by the next read, and a second try does not write again', async () => {
@@ -199,7 +199,7 @@ test('configmap: a write whose answer is lost is found by the next read, and a s
   await pass(120_000)
   await lost
   assert.equal(await registry.write(name, content, before, patient), undefined)
-  assert.equal(inWords(await registry.read(name, patient)), '1-9 02')
+  assert.equal(summaryOf(await registry.read(name, patient)), '1-9 02')
 })
 
 test('configmap: a watch that is cut off resumes and delivers every change in order', async (t) => {
@@ -219,9 +219,9 @@ test('configmap: a watch that is cut off resumes and delivers every change in or
     'the report of its end',
     () => seen.log.at(-1) === 'established' || seen.log.at(-2) === 'established',
   )
-  const [stands, read] = ['established', 'read'].map((word) => seen.log.filter((line) => line === word).length)
-  assert.deepEqual([stands, read], [2, 1])
-  assert.deepEqual(seen.received.map(inWords), ['1-9 01', '1-9 00', '1-9 01'])
+  const [established, read] = ['established', 'read'].map((word) => seen.log.filter((line) => line === word).length)
+  assert.deepEqual([established, read], [2, 1])
+  assert.deepEqual(seen.received.map(summaryOf), ['1-9 01', '1-9 00', '1-9 01'])
 })
 
 test('configmap: a watch whose history was compacted reports that the ranges must be read again', async (t) => {
@@ -239,7 +239,7 @@ test('configmap: a watch whose history was compacted reports that the ranges mus
   assert.deepEqual(seen.received, [])
   await put(other, name, '1-9', 3)
   await until(world, 'the change', () => seen.received.length === 1)
-  assert.deepEqual(seen.received.map(inWords), ['1-9 03'])
+  assert.deepEqual(seen.received.map(summaryOf), ['1-9 03'])
 })
 
 test('configmap: a day without changes does not interrupt the watch', async (t) => {

@@ -49,7 +49,7 @@ export async function put(
 }
 
 /** A range in few words. */
-export function inWords(stored: StoredRange | undefined): string {
+export function summaryOf(stored: StoredRange | undefined): string {
   if (stored?.type === 'range') return `${stored.range} ${Buffer.from(stored.data).toString('hex')}`.trim()
   return stored?.type ?? 'overtaken'
 }
@@ -78,7 +78,7 @@ export async function watching(
   const done = registry.watch({
     signal: stop.signal,
     onChange(change) {
-      log.push(change === undefined ? 'read' : `${change.name} ${inWords(change.stored)}`)
+      log.push(change === undefined ? 'read' : `${change.name} ${summaryOf(change.stored)}`)
       if (change === undefined) return
       received.push(change.stored)
       changes.push(change)
@@ -112,8 +112,8 @@ const cases: Readonly<Record<string, Case>> = {
     for (const [index, name] of rangeNames.entries()) written.push(await put(a, name, `range ${index}`, 1, index))
     for (const [index, name] of rangeNames.entries()) {
       const stored = await b.read(name, patient)
-      assert.equal(inWords(stored), `range ${index} 010${index}`)
-      assert.equal(inWords(written[index]), inWords(stored))
+      assert.equal(summaryOf(stored), `range ${index} 010${index}`)
+      assert.equal(summaryOf(written[index]), summaryOf(stored))
       assert.equal(revisionOf(written[index]), revisionOf(stored))
     }
   },
@@ -138,7 +138,7 @@ const cases: Readonly<Record<string, Case>> = {
     data.fill(0xff)
     const first = await registry.read(ports, patient)
     if (first.type === 'range') first.data.fill(0xff)
-    assert.equal(inWords(await registry.read(ports, patient)), '1-9 010203')
+    assert.equal(summaryOf(await registry.read(ports, patient)), '1-9 010203')
   },
 
   async 'of five concurrent writes one succeeds, and the others return that the range has changed'({ open }) {
@@ -152,7 +152,7 @@ const cases: Readonly<Record<string, Case>> = {
       )
       const winners = results.flatMap((result, index) => (result === undefined ? [] : [index]))
       assert.equal(winners.length, 1, `round ${round}: ${winners}`)
-      assert.equal(inWords(await open().read(ports, patient)), `1-9 0${round}0${winners[0]}`)
+      assert.equal(summaryOf(await open().read(ports, patient)), `1-9 0${round}0${winners[0]}`)
     }
   },
 
@@ -165,12 +165,12 @@ const cases: Readonly<Record<string, Case>> = {
     for (const old of [first, second, { type: 'absent' } as const]) {
       assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, old, patient), undefined)
     }
-    assert.equal(inWords(await a.read(ports, patient)), '1-9 01')
+    assert.equal(summaryOf(await a.read(ports, patient)), '1-9 01')
     assert.equal(new Set([first, second, third].map(revisionOf)).size, 3)
     await remove(ports)
     assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, third, patient), undefined)
     assert.deepEqual(await a.read(ports, patient), { type: 'absent' })
-    assert.equal(inWords(await put(a, ports, '1-9', 3)), '1-9 03')
+    assert.equal(summaryOf(await put(a, ports, '1-9', 3)), '1-9 03')
     assert.equal(await a.write(ports, { range: '1-9', data: Buffer.of(9) }, third, patient), undefined)
   },
 
@@ -180,14 +180,14 @@ const cases: Readonly<Record<string, Case>> = {
     for (let round = 0; round < 5; round++) {
       stored = (await registry.write(ports, { range: '1-9', data: Buffer.of(round) }, stored, patient)) ?? assert.fail()
     }
-    assert.equal(inWords(await registry.read(ports, patient)), '1-9 04')
+    assert.equal(summaryOf(await registry.read(ports, patient)), '1-9 04')
   },
 
   async 'a write can change the range itself'({ open }) {
     const registry = open()
     await put(registry, ports, '30000-32767', 1)
-    assert.equal(inWords(await put(registry, ports, '20000-22767', 2)), '20000-22767 02')
-    assert.equal(inWords(await open().read(ports, patient)), '20000-22767 02')
+    assert.equal(summaryOf(await put(registry, ports, '20000-22767', 2)), '20000-22767 02')
+    assert.equal(summaryOf(await open().read(ports, patient)), '20000-22767 02')
   },
 
   async 'an unreadable range is never overwritten'({ open, damage }) {
@@ -218,14 +218,14 @@ const cases: Readonly<Record<string, Case>> = {
     for (let round = 1; round <= 20; round++) written.push(await put(a, ports, '1-9', round))
     const beside = await put(a, addresses, '10.96.0.0/24', 1)
     await until(target, 'the changes', () => seen.received.length >= 21)
-    assert.deepEqual(seen.of(ports).map(inWords), written.map(inWords))
+    assert.deepEqual(seen.of(ports).map(summaryOf), written.map(summaryOf))
     assert.deepEqual(seen.of(ports).map(revisionOf), written.map(revisionOf))
     assert.deepEqual(seen.of(addresses).map(revisionOf), [revisionOf(beside)])
     await remove(ports)
     await damage(addresses)
     await until(target, 'the end of both', () => seen.received.length >= 23)
-    assert.equal(inWords(seen.of(ports).at(-1)), 'absent')
-    assert.equal(inWords(seen.of(addresses).at(-1)), 'unreadable')
+    assert.equal(summaryOf(seen.of(ports).at(-1)), 'absent')
+    assert.equal(summaryOf(seen.of(addresses).at(-1)), 'unreadable')
     assert.equal(seen.log.filter((line) => line === 'read').length, 1)
   },
 
@@ -237,7 +237,7 @@ const cases: Readonly<Record<string, Case>> = {
       stored = (await a.write(ports, { range: '1-9', data: Buffer.of(data) }, stored, patient)) ?? assert.fail()
     }
     await until(target, 'both changes', () => seen.received.length >= 2)
-    assert.deepEqual(seen.received.map(inWords), ['1-9 00', '1-9 01'])
+    assert.deepEqual(seen.received.map(summaryOf), ['1-9 00', '1-9 01'])
     assert.equal(revisionOf(seen.received[1]), revisionOf(await b.read(ports, patient)))
   },
 
@@ -247,7 +247,7 @@ const cases: Readonly<Record<string, Case>> = {
     await put(a, ports, '1-9', 1)
     await until(target, 'the change', () => seen.received.length >= 1)
     const change = seen.received[0] as StoredRange
-    assert.equal(inWords(await b.write(ports, { range: '1-9', data: Buffer.of(3) }, change, patient)), '1-9 03')
+    assert.equal(summaryOf(await b.write(ports, { range: '1-9', data: Buffer.of(3) }, change, patient)), '1-9 03')
     assert.equal(await b.write(ports, { range: '1-9', data: Buffer.of(5) }, change, patient), undefined)
   },
 

@@ -8,7 +8,7 @@ import { MemoryRangeRegistry } from '../../../src/repair/registries/memory.ts'
 import type { StoredRange } from '../../../src/repair/registries/range-registry.ts'
 import { RemoteError } from '../../../src/runtime/errors.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { inWords, patient, put, until, watching } from './contract.ts'
+import { patient, put, summaryOf, until, watching } from './contract.ts'
 import { overwriteKey } from './store-keys.ts'
 
 /** What kube-apiserver 1.36.3 stored when 30007 was taken. */
@@ -62,7 +62,7 @@ test('etcd: unknown fields survive a write', async () => {
   const { registry, etcd, stored } = setUp()
   const unknown = 'fa3e03010203'
   await overwriteKey(etcd, key, Buffer.from(written + unknown, 'hex'))
-  assert.equal(inWords(await put(registry, name, '30000-32767', 0x81)), '30000-32767 81')
+  assert.equal(summaryOf(await put(registry, name, '30000-32767', 0x81)), '30000-32767 81')
   assert.equal((await stored()).toString('hex'), written.replace('1a0180', '1a0181') + unknown)
 })
 
@@ -82,7 +82,7 @@ test('etcd: JSON is read and never rewritten', async (t) => {
   const read = await registry.read(name, patient)
   await until(world, 'the change', () => seen.received.length === 1)
   for (const found of [read, seen.received[0]]) {
-    assert.equal(inWords(found), '30000-32767 80')
+    assert.equal(summaryOf(found), '30000-32767 80')
     assert.ok(found?.type === 'range')
     assert.equal(found.fixed, 'is JSON, written by an old kube-apiserver, and is not rewritten')
     await assert.rejects(registry.write(name, { range: '30000-32767', data: Buffer.of() }, found, patient), {
@@ -101,7 +101,7 @@ test('etcd: a JSON range that kube-apiserver has rewritten as protobuf can be wr
   const old = await registry.read(name, patient)
   await overwriteKey(etcd, key, Buffer.from(written, 'hex'))
   await assert.rejects(registry.write(name, { range: '1-9', data: Buffer.of() }, old, patient), { code: 'Refused' })
-  assert.equal(inWords(await put(registry, name, '30000-32767', 1)), '30000-32767 01')
+  assert.equal(summaryOf(await put(registry, name, '30000-32767', 1)), '30000-32767 01')
 })
 
 test('etcd: a value that is no range is unreadable with a one-line reason, and is not changed', async () => {
@@ -166,7 +166,7 @@ test('etcd: each of several changes that arrive together is reported, in order',
   const seen = await watching(world, new EtcdRangeRegistry({ etcd, prefix: '/registry' }), t)
   for (const data of [1, 0, 1]) await put(world.other, name, '30000-30007', data)
   await until(world, 'the changes', () => seen.received.length > 0)
-  assert.deepEqual(seen.received.map(inWords), ['30000-30007 01', '30000-30007 00', '30000-30007 01'])
+  assert.deepEqual(seen.received.map(summaryOf), ['30000-30007 01', '30000-30007 00', '30000-30007 01'])
 })
 
 test('etcd: reads and writes report that etcd is unreachable, and nothing is written', async () => {
@@ -177,9 +177,9 @@ test('etcd: reads and writes report that etcd is unreachable, and nothing is wri
   await away(registry.read(name, patient))
   await away(registry.write(name, { range: '1-9', data: Buffer.of(2) }, before, patient))
   world.fault = () => undefined
-  assert.equal(inWords(await registry.read(name, patient)), '1-9 01')
+  assert.equal(summaryOf(await registry.read(name, patient)), '1-9 01')
   assert.ok((await stored()).length > 0)
-  assert.equal(inWords(await registry.write(name, { range: '1-9', data: Buffer.of(2) }, before, patient)), '1-9 02')
+  assert.equal(summaryOf(await registry.write(name, { range: '1-9', data: Buffer.of(2) }, before, patient)), '1-9 02')
 })
 
 test('etcd: a write whose answer is lost is found by the next read, and a second try does not write again', async () => {
@@ -196,8 +196,8 @@ test('etcd: a write whose answer is lost is found by the next read, and a second
     world.fault = () => undefined
     assert.equal(await registry.write(name, content, before, patient), undefined)
     const now = await registry.read(name, patient)
-    assert.equal(inWords(now), '1-9 02')
-    assert.equal(inWords(await registry.write(name, { ...content, data: Buffer.of(3) }, now, patient)), '1-9 03')
+    assert.equal(summaryOf(now), '1-9 02')
+    assert.equal(summaryOf(await registry.write(name, { ...content, data: Buffer.of(3) }, now, patient)), '1-9 03')
   }
 })
 

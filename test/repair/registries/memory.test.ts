@@ -6,7 +6,7 @@ import { DryRunRangeRegistry, MemoryRangeRegistry } from '../../../src/repair/re
 import { noneRegistry, type RangeName, rangeNames } from '../../../src/repair/registries/range-registry.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
-import { inWords, patient, put, watching } from './contract.ts'
+import { patient, put, summaryOf, watching } from './contract.ts'
 import { overwriteKey } from './store-keys.ts'
 
 const name = 'servicenodeports'
@@ -24,8 +24,8 @@ test('dry run: a write is logged instead of made, and returns what is stored', a
   const { logger, inner, write } = setUp()
   assert.deepEqual(await write('1-9', 0b101), { type: 'absent' })
   inner.put(name, { range: '1-9', data: Buffer.of(0b1, 0b10) })
-  assert.equal(inWords(await write('2-9', 0b11, 0b11_1111)), '1-9 0102')
-  assert.equal(inWords(await inner.read(name, patient)), '1-9 0102')
+  assert.equal(summaryOf(await write('2-9', 0b11, 0b11_1111)), '1-9 0102')
+  assert.equal(summaryOf(await inner.read(name, patient)), '1-9 0102')
   const where = 'servicenodeports in memory'
   assert.deepEqual(logger.lines, [
     {
@@ -82,7 +82,7 @@ test('dry run: reads and the watch use the real registry', async (t) => {
   assert.deepEqual([registry.writable, registry.where(name)], [true, inner.where(name)])
   const seen = await watching(target, registry, t)
   await put(inner, name, '1-9', 1)
-  assert.equal(inWords(await registry.read(name, patient)), '1-9 01')
+  assert.equal(summaryOf(await registry.read(name, patient)), '1-9 01')
   assert.deepEqual(seen.log, ['established', 'read', `${name} 1-9 01`])
 })
 

@@ -23,12 +23,12 @@ function onMemory(): RangeRegistryTarget {
   }
 }
 
-function onEtcd(flavour: 'etcd' | 'kine', way: 'straight' | 'long'): RangeRegistryTarget {
+function onEtcd(flavour: 'etcd' | 'kine', connection: 'direct' | 'faulty'): RangeRegistryTarget {
   const time = new VirtualClock()
   const clock = time.view()
   const store = new MemoryEtcd({ clock, flavour })
   const etcd = store.client()
-  const open = () => (way === 'straight' ? store.client() : faultyEtcd(store.client(), { clock }))
+  const open = () => (connection === 'direct' ? store.client() : faultyEtcd(store.client(), { clock }))
   return {
     open: () => new EtcdRangeRegistry({ etcd: open(), prefix: '/registry' }),
     remove: (name) => deleteKey(etcd, `/registry/ranges/${name}`),
@@ -53,9 +53,9 @@ async function onServer(): Promise<RangeRegistryTarget> {
 
 for (const [name, makeTarget] of Object.entries({
   memory: onMemory,
-  etcd: () => onEtcd('etcd', 'straight'),
-  kine: () => onEtcd('kine', 'straight'),
-  'etcd over a connection without faults': () => onEtcd('etcd', 'long'),
+  etcd: () => onEtcd('etcd', 'direct'),
+  kine: () => onEtcd('kine', 'direct'),
+  'etcd over a connection without faults': () => onEtcd('etcd', 'faulty'),
   configmap: onServer,
 })) {
   rangeRegistryContract((sentence, run) => test(`${name}: ${sentence}`, run), makeTarget)

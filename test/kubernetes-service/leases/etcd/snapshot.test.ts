@@ -250,10 +250,10 @@ function besideLease(
   const stored = records.map(([state, revision, coHolder], index) =>
     record(holder(A, { host: `host-${index}`, state, coHolder }), revision),
   )
-  return read(leaseRevision === undefined ? [] : [lease(A, leaseRevision)], stored).live.map(inWords)
+  return read(leaseRevision === undefined ? [] : [lease(A, leaseRevision)], stored).live.map(summaryOf)
 }
 
-function inWords({ holder }: MasterLease): string {
+function summaryOf({ holder }: MasterLease): string {
   assert.ok(holder !== undefined)
   return `${holder.state}${holder.coHolder ? ', of two' : ''}`
 }

@@ -20,7 +20,11 @@ test('Endpoints that were just created are not created again before the copy has
   await cluster.pass(200)
   assert.deepEqual(cluster.written(), ['POST other/foo 201'])
   await cluster.pass(300)
-  assert.deepEqual(cluster.written(), ['PUT other/foo 200'], 'the moment that the copy has caught up')
+  assert.deepEqual(
+    cluster.written(),
+    ['PUT other/foo 200'],
+    'the Endpoints are written as soon as the informer has them',
+  )
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 192.0.2.2 :8080'])
   assert.deepEqual(cluster.events, [])
   await stop()
@@ -38,7 +42,11 @@ test('Endpoints that were just replaced are not replaced again before the copy h
   await cluster.pass(400)
   assert.deepEqual(cluster.written(), ['PUT other/foo 200'])
   await cluster.pass(100)
-  assert.deepEqual(cluster.written(), ['PUT other/foo 200'], 'the moment that the copy has caught up')
+  assert.deepEqual(
+    cluster.written(),
+    ['PUT other/foo 200'],
+    'the Endpoints are written as soon as the informer has them',
+  )
   assert.deepEqual(await cluster.listed('foo'), ['192.0.2.1 :8080'])
   await stop()
 })

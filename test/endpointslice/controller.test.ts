@@ -17,7 +17,7 @@ test('EndpointSlices follow a Service and its Pods from creation to deletion', a
   await cluster.pod('b', { ip: '192.0.2.2', ready: false })
   await cluster.pod('other', { ip: '192.0.2.8', labels: { app: 'db' } })
   await cluster.pass()
-  assert.deepEqual(await cluster.listed('foo'), ['!192.0.2.2 192.0.2.1 :8080'], 'the placeholder has become it')
+  assert.deepEqual(await cluster.listed('foo'), ['!192.0.2.2 192.0.2.1 :8080'], 'the placeholder is reused')
 
   await cluster.podStatus('b', { ip: '192.0.2.2' })
   await cluster.pass()

@@ -86,7 +86,7 @@ test('a slice due for deletion is reused for the last creation', () => {
     endpoints: [{ addresses: ['192.0.2.2'] }],
     ports: [],
   })
-  assert.deepEqual(given, before, 'what is given is not changed')
+  assert.deepEqual(given, before, 'the input is not changed')
 })
 
 test('as many slices are reused as there are creations; the others are deleted', () => {

@@ -220,7 +220,7 @@ test('from any slices a plan reaches the desired endpoints in no more writes tha
       const unsupported = slices.filter(({ addressType }) => addressType === 'FQDN').length
       const world = new World(slices)
       const writes = world.apply(planSlices(input(pods, slices, max)))
-      assert.deepEqual(slices, frozen, 'what is given is not changed')
+      assert.deepEqual(slices, frozen, 'the input is not changed')
       assertRight(pods, world.slices)
       for (const { endpoints } of world.slices) assert.ok((endpoints?.length ?? 0) <= max)
       assert.ok(writes <= naive.reduce((sum, count) => sum + count, unsupported), `${writes} writes, upstream ${naive}`)

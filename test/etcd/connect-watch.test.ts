@@ -151,7 +151,7 @@ test('a watch that breaks moves to the next endpoint; one that was compacted sta
   etcd.watches[0]?.send({ canceled: true, compactRevision: 9n, cancelReason: 'etcdserver: mvcc: required revision' })
   await pause(50)
   await established()
-  assert.deepEqual([etcd.watches.length, other.watches.length, etcd.open], [2, 0, 1], 'the one before is closed')
+  assert.deepEqual([etcd.watches.length, other.watches.length, etcd.open], [2, 0, 1], 'the previous watch is closed')
   etcd.watches[1]?.send({ canceled: true, cancelReason: 'etcdserver: no leader' })
   await pause(100)
   await established()

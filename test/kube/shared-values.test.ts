@@ -6,7 +6,7 @@ test('SharedValues creates the value for a key only once', () => {
   const values = new SharedValues<object>(2)
   const first = values.get('a', () => ({}))
   assert.equal(
-    values.get('a', () => assert.fail('it is there')),
+    values.get('a', () => assert.fail('the value was created twice')),
     first,
   )
 })

@@ -277,7 +277,7 @@ test('a master whose address another host holds emits LeaseTakenOver; a restarte
   faults.add({ fault: { type: 'status', status: 403 }, methods: ['POST'], pathPrefix: '/apis/coordination.k8s.io' })
   world.start(2, { advertiseAddress: '192.0.2.1' }, { api })
   await world.time.advance(8_000)
-  assert.deepEqual(await notes(world, 'LeaseTakenOver'), [], 'it has no lease yet')
+  assert.deepEqual(await notes(world, 'LeaseTakenOver'), [], 'the restarted master has no lease yet')
   faults.clear()
   await world.time.advance(15_000)
   const [note, ...more] = await notes(world, 'LeaseTakenOver')

@@ -175,7 +175,7 @@ test('a change of the Service is corrected, a change of the list is passed to th
   await setPort(8443)
   await time.advance(100)
   assert.equal(await portOf(world), 443)
-  assert.equal(members.seen, seen, 'the list is left alone')
+  assert.equal(members.seen, seen, 'the list is not reconciled')
   assert.deepEqual(world.asked(), ['get kubernetes of services', 'update services'])
   const shown = () => {
     const { endpoints: list, slice, secondSlices = [] } = members.seen ?? {}

@@ -73,7 +73,7 @@ test('a second slice that is in sync is not written again', async () => {
   const { embedded, list } = await started()
   const { api } = embedded
   await list(openAdapter(api), ['2001:db8::1'])
-  const refuse = async (): Promise<never> => assert.fail('it is written')
+  const refuse = async (): Promise<never> => assert.fail('a slice in sync was written')
   await list(openAdapter(passedOn(api, { create: refuse, update: refuse, delete: refuse })), ['2001:db8::1'])
 })
 

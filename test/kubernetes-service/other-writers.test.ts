@@ -90,7 +90,7 @@ for (const [name, { kind, undo, follow, writer }] of Object.entries(fights)) {
     assert.match(event?.note ?? '', writer === undefined ? /without a trace/ : new RegExp(`field manager ${writer};`))
     assert.equal(master.logged(backingOff).length, 1)
     assert.ok((await world.eventsAbout('KubernetesServiceReset')).length <= 10, 'a fight causes few Events')
-    assert.deepEqual(await world.eventsAbout('MasterRemoved'), [], 'no master has gone')
+    assert.deepEqual(await world.eventsAbout('MasterRemoved'), [], 'no master was removed')
     const resource = kind.toLowerCase().replace(/s?$/, 's')
     const lines = master.logged(/^/).filter(({ fields }) => fields.audit && isAbout(fields, resource))
     assert.equal(lines.length, corrections.length + 2, 'a line for each, for the creation and for the last one')

@@ -412,7 +412,7 @@ test('a found lease counts only if its address is listed', async () => {
   assert.equal((await dead.run(self)).type, 'last-one')
   const alive = await found([holder(1), holder(2)])
   assert.equal((await alive.run(self)).type, 'withdrawn')
-  assert.deepEqual((await alive.list()).endpoints, ['192.0.2.2'], 'the other is not added')
+  assert.deepEqual((await alive.list()).endpoints, ['192.0.2.2'], 'the other master is not added to the list')
 })
 
 test('while a policy forbids writing Endpoints, a found master that only the slice lists stays listed and counts', async () => {

@@ -168,7 +168,7 @@ describe('expired or missing credentials', () => {
       },
       { withinMs: 75_000 },
     )
-    assert.ok(renewed < first * 1000, 'before its end')
+    assert.ok(renewed < first * 1000, 'the token is renewed before its expiry')
     await sleep(2_000)
     assertListedThroughout(watched, from)
     assert.equal(master.logged(/credential/).length, 0)

@@ -160,13 +160,13 @@ describe('faults of a real etcd and of the connection to it', () => {
       }
       const found = await untilDone(
         'a read',
-        async () => (await etcd.get('/a/1', patient)) ?? assert.fail('it is gone'),
+        async () => (await etcd.get('/a/1', patient)) ?? assert.fail('the key is deleted'),
       )
       assert.ok(found.modRevision >= acknowledged)
       // The update that was held up may arrive between a read and a write.
       acknowledged = await untilDone('a write', async () => {
-        const { modRevision } = (await etcd.get('/a/1', patient)) ?? assert.fail('it is gone')
-        return (await etcd.update('/a/1', bytes('three'), modRevision, options)) ?? assert.fail('it has changed')
+        const { modRevision } = (await etcd.get('/a/1', patient)) ?? assert.fail('the key is deleted')
+        return (await etcd.update('/a/1', bytes('three'), modRevision, options)) ?? assert.fail('the key has changed')
       })
       assert.ok(acknowledged > found.modRevision)
       // The watch either reports the change made meanwhile, or asks its reader to read again.

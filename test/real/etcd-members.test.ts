@@ -118,7 +118,10 @@ describe('several endpoints of a real etcd', { concurrency: false }, () => {
     ])
     const renew = async (before: bigint): Promise<bigint> => {
       const lease = (await etcd.grantLease(15, patient)).id
-      return (await etcd.update('/lease', bytes(''), before, { lease, signal: patient })) ?? assert.fail('not renewed')
+      return (
+        (await etcd.update('/lease', bytes(''), before, { lease, signal: patient })) ??
+        assert.fail('the lease was not renewed')
+      )
     }
     const first = await etcd.create('/lease', bytes(''), {
       lease: (await etcd.grantLease(15, patient)).id,

@@ -190,7 +190,7 @@ function assertState(found: ServiceCidr | undefined, state: string): void {
     assert.equal(found, undefined)
     return
   }
-  assert.ok(found, 'it is gone')
+  assert.ok(found, 'the ServiceCIDR is deleted')
   const { finalizers, deleting, conditions } = seen(found)
   switch (state) {
     case 'protected':

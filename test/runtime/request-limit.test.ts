@@ -53,7 +53,7 @@ test('requests that hang at the same time count as one timeout', async () => {
     await time.advance(5_000)
     assert.deepEqual(await Promise.all(hung), [100, 100, 100])
   }
-  assert.equal(await ask(150), 100, 'the fourth in a row')
+  assert.equal(await ask(150), 100, 'the fourth time-out still has the short limit')
   assert.equal(await ask(150), undefined)
 })
 

@@ -95,7 +95,7 @@ async function reconcile({ given, expect }: ReconcileCase): Promise<void> {
     triggerTime: 'now',
     topology,
   })
-  assert.deepEqual(slices, before, 'what is given is not changed')
+  assert.deepEqual(slices, before, 'the input is not changed')
 
   const state = new Map(slices.map((slice) => [slice.metadata?.name ?? '', slice]))
   const actions = plan.addressTypes.flatMap((one) => one.actions)

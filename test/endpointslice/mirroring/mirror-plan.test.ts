@@ -111,7 +111,7 @@ test('a second plan changes nothing, whatever the Endpoints and the slices mirro
       for (const endpoints of history) {
         const before = structuredClone([endpoints, slices])
         const plan = planMirror({ endpoints, service: selectorless, slices, maxEndpointsPerSubset: max })
-        assert.deepEqual([endpoints, slices], before, 'what was given is not changed')
+        assert.deepEqual([endpoints, slices], before, 'the input is not changed')
         const from = slices
         slices = carryOut(slices, plan)
         const again = planMirror({ endpoints, service: selectorless, slices, maxEndpointsPerSubset: max })

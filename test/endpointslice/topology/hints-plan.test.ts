@@ -44,7 +44,7 @@ test('ready endpoints get hints for their own zone and Node, others stay unchang
       const idle = (list: readonly EndpointSlice[]) =>
         list.flatMap(({ endpoints }) => endpoints ?? []).filter(({ conditions }) => !conditions?.ready)
       assert.deepEqual(idle(update.slice(0, toUpdate.length)), idle(toUpdate))
-      assert.deepEqual([toUpdate, unchanged], before, 'what was given is not changed')
+      assert.deepEqual([toUpdate, unchanged], before, 'the input is not changed')
       assert.deepEqual(reconcileTrafficDistribution(distribution, [], [], update).update, [])
     }),
     { numRuns: 1000 },

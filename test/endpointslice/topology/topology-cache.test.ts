@@ -117,7 +117,7 @@ test('slices that need no change are returned as the same objects', () => {
   })
   const before = structuredClone(given)
   const hinted = cache.addHints(given).create
-  assert.deepEqual(given, before, 'what was given is not changed')
+  assert.deepEqual(given, before, 'the input is not changed')
   assert.equal(cache.addHints(info({ toUpdate: hinted })).update[0], hinted[0])
   assert.equal(removeHintsFromSlices(given).create[0], given.toCreate[0])
   assert.deepEqual(removeHintsFromSlices(info({ unchanged: given.toCreate })).update, [])

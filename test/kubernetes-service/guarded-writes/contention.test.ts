@@ -50,7 +50,7 @@ test('an undone write after ten corrections within ten seconds is a fight; fewer
   assert.equal(
     after([...undoneAndCorrected(10, 100), [10_950, 'undone']]).phase,
     'calm',
-    'the corrections are long ago',
+    'corrections older than ten seconds do not count',
   )
 })
 

@@ -207,7 +207,7 @@ test('a stopped master leaves if it may have a lease, depending on the mode', ()
   assert.deepEqual(phase, leaving({ type: 'probing', sinceAtMs: NOW }, departing))
   assert.equal(departures, 1)
   const unread = { fleet: { leases: [leaseOf(holder(2))] } }
-  assert.equal(stopped('withdraw', unread).phase.type, 'leaving', 'its lease was not read yet')
+  assert.equal(stopped('withdraw', unread).phase.type, 'leaving', 'a master whose lease was not read yet leaves')
   assert.deepEqual(
     stopped('always', { self: failing }).phase,
     leaving({ type: 'removing' }, { ...departing, mode: 'always' }),
@@ -217,15 +217,23 @@ test('a stopped master leaves if it may have a lease, depending on the mode', ()
   for (const phase of [phases.starting, phases.joining]) {
     assert.deepEqual(stopped('withdraw', { ...none, phase }).phase, { type: 'out', why: 'not-listed' })
     assert.deepEqual(stopped('keep', { ...none, phase }).phase, { type: 'out', why: 'left-listed' })
-    assert.equal(stopped('withdraw', { ...none, phase, fleet: {} }).phase.type, 'leaving', 'that of an earlier life')
+    assert.equal(
+      stopped('withdraw', { ...none, phase, fleet: {} }).phase.type,
+      'leaving',
+      'the lease of an earlier life may exist',
+    )
     const unread = { leases: [], readAtMs: undefined }
     const unanswered = { renewedAtMs: undefined, failures: 1 }
     for (const unsure of [{ fleet: unread }, { lease: unanswered }]) {
       const { phase: out } = stopped('withdraw', { ...none, ...unsure, phase })
-      assert.deepEqual(out, { type: 'out', why: 'left-listed' }, 'it may have a lease')
+      assert.deepEqual(out, { type: 'out', why: 'left-listed' }, 'a lease may exist')
     }
     const lease = { request: request('renew') }
-    assert.equal(stopped('withdraw', { ...none, phase, lease }).phase.type, 'leaving', 'it may have been created')
+    assert.equal(
+      stopped('withdraw', { ...none, phase, lease }).phase.type,
+      'leaving',
+      'the pending renewal may have created a lease',
+    )
   }
 })
 

@@ -51,7 +51,7 @@ test('a server is unready after three failures over at least three seconds', () 
       [5_000, silent],
     ]).at(-1),
     'ready',
-    'two failures are not three',
+    'two failures do not make a server unready',
   )
 })
 

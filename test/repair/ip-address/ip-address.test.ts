@@ -190,7 +190,7 @@ test('changes during a recount are counted once', () => {
   counted.count('10.0.0.4', 1)
   counted.count('10.0.0.1', -1)
   atOnce(early)
-  assert.equal(counted.usage()[0]?.allocated, 0, 'as before, until all are counted')
+  assert.equal(counted.usage()[0]?.allocated, 0, 'the count is unchanged until the recount ends')
   atOnce(late)
   assert.equal(counted.usage()[0]?.allocated, 3)
 })

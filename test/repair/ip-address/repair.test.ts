@@ -222,7 +222,7 @@ test('an IPAddress that is created anew for a deleted Service is deleted after 6
   await world.makeIp(ip, { name: 'web' })
   assert.notEqual(left?.metadata?.uid, (await world.ip(ip))?.metadata?.uid)
   await world.advance(59_000)
-  assert.ok(await world.ip(ip), 'it is another one, which may belong to a Service in the making')
+  assert.ok(await world.ip(ip), 'the new IPAddress may belong to a Service that is being created')
   await world.advance(2_000)
   assert.equal(await world.ip(ip), undefined)
   assert.equal(master.recorded.length, 1)
@@ -300,7 +300,7 @@ test('of two Services with one address the older one retains it, and each full p
     `ClusterIPNotAllocated Cluster IP [IPv4]: ${ip} is not allocated; repairing`,
     event,
   ])
-  assert.equal(master.settled, true, 'there is nothing that the repair could do')
+  assert.equal(master.settled, true, 'a finding that cannot be repaired does not prevent settling')
   await world.advance(200_000)
   assert.deepEqual(master.recorded.slice(2), [event])
 

@@ -186,7 +186,7 @@ describe('a check that fails as a whole', () => {
     world.sent()
     await world.round(only(A))
     assert.deepEqual(world.sent(), ['get web', `create ${A}`, 'get web'])
-    assert.equal(world.rounds.failure, 'ServerError it is', 'the check of its address does not end it')
+    assert.equal(world.rounds.failure, 'ServerError it is', 'a check of the address does not clear the failure')
     assert.deepEqual(await world.next(), [`,${A}`, 2])
     await world.round(only(''))
     assert.equal(world.rounds.failure, undefined)

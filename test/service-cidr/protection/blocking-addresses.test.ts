@@ -90,8 +90,12 @@ test('a change returns exactly the ServiceCIDRs that it blocks or frees', () => 
   assert.deepEqual(addresses.apply(added(foreign('10.0.0.1'))), [])
   assert.deepEqual(addresses.apply(added(address('10.0.0.1'))), ['a'])
   assert.equal(addresses.isBlocked(a, [a, c]), true)
-  assert.deepEqual(addresses.apply(added(address('10.0.0.2'))), [], 'it is blocked already')
-  assert.deepEqual(addresses.apply(added(address('10.0.0.2'))), [], 'the same change twice')
+  assert.deepEqual(
+    addresses.apply(added(address('10.0.0.2'))),
+    [],
+    'a ServiceCIDR that is already blocked is not returned',
+  )
+  assert.deepEqual(addresses.apply(added(address('10.0.0.2'))), [], 'a repeated change returns nothing')
   assert.deepEqual(addresses.apply(deleted(address('10.0.0.1'))), [])
   assert.deepEqual(
     addresses.apply(deleted(address('10.0.0.9'))),

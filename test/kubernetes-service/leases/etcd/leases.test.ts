@@ -34,7 +34,7 @@ test('a lease has the bytes that a kube-apiserver stores; its record names the h
   assert.deepEqual(JSON.parse(Buffer.from(record.value).toString()), self)
   assert.equal((await etcd.timeToLive(lease.lease, signal))?.grantedSeconds, 15n)
   assert.equal((await etcd.timeToLive(record.lease, signal))?.grantedSeconds, 16n)
-  assert.ok(record.modRevision < lease.modRevision, 'the record is there first')
+  assert.ok(record.modRevision < lease.modRevision, 'the record is written before the lease')
 
   await leases.update(self, signal)
   const renewed = decodeMasterLease((await etcd.get(leaseKey, signal))?.value ?? new Uint8Array())
@@ -522,7 +522,7 @@ test('an unready master counts as failing while a kube-apiserver renews the leas
   await time.advance(8_000)
   await one.leases.update(unready, signal)
   await time.advance(8_000)
-  assert.equal(await stateSeen(), 'unready', 'the kube-apiserver is gone')
+  assert.equal(await stateSeen(), 'unready', 'the lease of the kube-apiserver has expired')
 })
 
 for (const begins of ['as a new life', 'after a return that failed', 'and reads nothing before its record'] as const) {
@@ -782,7 +782,7 @@ for (const flavour of ['etcd', 'kine'] as const) {
     }
     assert.deepEqual(master.logger.lines, [])
     await master.leases.mark({ ...self, state: 'unready' }, signal)
-    assert.equal(await etcd.get(leaseKey, signal), undefined, 'the lease is given back')
+    assert.equal(await etcd.get(leaseKey, signal), undefined, 'the lease is deleted')
   })
 }
 

@@ -126,6 +126,8 @@ export function changeHandMadeEndpoints(world: World): void {
     () => ({ metadata: { annotations: { [leader]: world.pick(['{}', null]) } } }),
   ])
   world.add({ type: 'patch', plural: 'endpoints', ...place, patch: change(), mayMiss: true })
+  // A Service that was created later with this name may select Pods.
+  world.markStale((service) => keyOf(service) === keyOf(place))
 }
 
 export function deleteHandMadeEndpoints(world: World): void {

@@ -149,15 +149,23 @@ export const histories = {
   },
   /**
    * For controllers whose caches may lag behind by a second: they see everything before and right after a step after
-   * which no sync changes what they have made, and before the last changes.
+   * which no sync changes what they have made, and before the last changes. They see that a Service is gone before
+   * another gets its name, because Endpoints that stay the same retain their headless label.
    */
   'late-caches': (seed, options) => {
     const steps = historyOf(seed, options)
     const lastPause = steps.findLastIndex(({ type }) => type === 'pause')
     const quiet = { type: 'quiet' } as const
-    return steps.flatMap((step, index): readonly Step[] =>
-      freezes(step) ? [quiet, step, quiet] : index === lastPause ? [quiet, step] : [step],
-    )
+    const deleted = new Set<string>()
+    return steps.flatMap((step, index): readonly Step[] => {
+      if (freezes(step)) return [quiet, step, quiet]
+      if (step.type === 'delete' && step.plural === 'services') deleted.add(`${step.namespace}/${step.name}`)
+      const isAgain =
+        step.type === 'create' &&
+        step.plural === 'services' &&
+        deleted.delete(`${step.namespace}/${step.object.metadata?.name}`)
+      return isAgain || index === lastPause ? [quiet, step] : [step]
+    })
   },
   /** With an odd seed all 1,040 Pods are ready. */
   'over-capacity': (seed) => overCapacity(seededRandom(seed, 'over capacity'), seed % 2 === 1 ? 0 : 0.1),

@@ -7,7 +7,7 @@ export type { LeaseWorld } from './watched-leases.ts'
 /** `lasting` leases outlast the case (a minute is enough). `ending` leases expire in it (after some seconds). */
 export type LeaseLifetime = 'lasting' | 'ending'
 
-/** One sentence of the contract. `run` rejects with an AssertionError if the store violates it. */
+/** One rule of the contract. `run` rejects with an AssertionError if the store violates it. */
 export interface LeaseContractCase {
   readonly name: string
   run(): Promise<void>
@@ -57,7 +57,7 @@ const behindTheSameAddress = holder('192.0.2.1', { host: 'other', instanceId: 'o
 
 const cases: readonly Case[] = [
   {
-    name: 'a lease is seen by all, with its holder',
+    name: 'every client lists each lease with its holder',
     async run({ a, b }) {
       const other = holder('2001:db8::2', { host: 'a host/with %' })
       await a.update(self, signal)
@@ -71,7 +71,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a renewal is not reported, a change of state is',
+    name: 'a change of state is reported, a renewal is not',
     async run({ a, b, store }) {
       await a.update(self, signal)
       await store.untilReported(b, 0)
@@ -87,7 +87,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a change of any field of a record is reported, and the record comes back whole',
+    name: 'a change of each field of a holder is reported, and all clients read the whole holder',
     async run({ a, b, store }) {
       await a.update(self, signal)
       await store.untilReported(b, 0)
@@ -108,7 +108,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: '`renewal` changes with each renewal, and with nothing else',
+    name: '`renewal` changes with each renewal and with nothing else',
     async run({ a, b, store }) {
       const renewal = async (): Promise<string | undefined> => (await b.list(signal))[0]?.renewal
       await a.update(self, signal)
@@ -123,14 +123,14 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'marking makes no lease',
+    name: 'mark creates no lease',
     async run({ a }) {
       await a.mark(self, signal)
       assert.deepEqual(await addressesIn(a), [])
     },
   },
   {
-    name: 'every state is seen by all, and an unready master comes back',
+    name: 'every client reads each state, and an unready master can become ready again',
     async run({ a, b }) {
       await a.update(self, signal)
       for (const state of ['failing', 'unready', 'leaving', 'unready', 'ready', 'leaving', 'ready'] as const) {
@@ -142,7 +142,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a later life of the same master takes its lease over, and the earlier cannot remove it',
+    name: 'a later instance of a master takes over its lease, and the earlier instance cannot remove it',
     async run({ a, b }) {
       await a.update(self, signal)
       await b.update(second, signal)
@@ -155,7 +155,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'while two lives of one master overlap, the earlier neither takes the lease back nor removes it',
+    name: 'while two instances of one master run, the earlier one can neither take the lease back nor remove it',
     async run({ a, b }) {
       await a.update(self, signal)
       await b.update(second, signal)
@@ -178,7 +178,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'two masters behind one address have a lease each',
+    name: 'two masters with one address have a lease each',
     async run({ a, b }) {
       for (let round = 1; round <= 2; round++) {
         await a.update(self, signal)
@@ -193,7 +193,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'two masters behind one address may remove their leases at the same moment',
+    name: 'two masters with one address can remove their leases at the same time',
     async run({ a, b }) {
       await a.update(self, signal)
       await b.update(behindTheSameAddress, signal)
@@ -202,7 +202,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'an instance that was withdrawn by somebody else cannot announce itself again, a later life can',
+    name: 'an instance that another client withdrew can neither renew nor mark its lease; a later instance can',
     async run({ a, b }) {
       await a.update(self, signal)
       await b.mark({ ...self, state: 'withdrawn' }, signal)
@@ -215,7 +215,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'an attempt whose signal is aborted rejects with its reason, and one that was never begun changes nothing',
+    name: 'a call with an aborted signal rejects with its reason and changes nothing',
     async run({ a, b }) {
       const reason = new Error('out of time')
       const over = AbortSignal.abort(reason)
@@ -230,7 +230,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'after aborted attempts, done or not, the next one succeeds and counts as this master’s',
+    name: 'after aborted calls, whether carried out or not, the next call of the same master succeeds',
     async run({ a, b, store }) {
       for (let round = 1; round <= 4; round++) {
         await giveUp(store, round, (aborted) => a.update(self, aborted))
@@ -254,7 +254,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a lease ends, and that is reported, when its TTL has passed without renewal',
+    name: 'a lease expires, which is reported, once its TTL has passed since the last renewal',
     lifetime: 'ending',
     async run({ a, b, store }) {
       const { ttlMs } = store.world
@@ -271,7 +271,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'marking makes a lease last neither longer nor shorter',
+    name: 'mark does not change when a lease expires',
     lifetime: 'ending',
     async run({ a, b, store }) {
       const { ttlMs } = store.world
@@ -285,7 +285,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a lease that others took for ended is made anew by its master’s next renewal',
+    name: 'the next renewal of its master creates an expired lease again',
     lifetime: 'ending',
     async run({ a, b, store }) {
       await a.update(self, signal)
@@ -295,7 +295,7 @@ const cases: readonly Case[] = [
     },
   },
   {
-    name: 'a lease that ended is over, even if no client may delete it, until its master renews it',
+    name: 'an expired lease is not listed until its master renews it, even if no client may delete it',
     lifetime: 'ending',
     async run({ a, b, store }) {
       await a.update(self, signal)

@@ -109,7 +109,7 @@ test('the contract detects a store whose watch reports nothing', async () => {
   const unkept: string[] = []
   for (const { name, run } of masterLeasesContract(makeWorld)) await run().catch(() => unkept.push(name))
   assert.ok(
-    unkept.includes('a lease ends, and that is reported, when its TTL has passed without renewal'),
+    unkept.includes('a lease expires, which is reported, once its TTL has passed since the last renewal'),
     unkept.join(),
   )
 })

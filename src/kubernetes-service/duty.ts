@@ -4,6 +4,7 @@ import { RemoteError } from '../runtime/errors.ts'
 import { linkedController } from '../runtime/signals.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { KubernetesServiceController } from './controller.ts'
+import { conflictPause } from './guarded-writes/object-writer.ts'
 import { endpointPorts } from './identity.ts'
 import { MembershipRunner } from './membership/runner.ts'
 import type { OnShutdown } from './membership/state.ts'
@@ -69,6 +70,7 @@ export class KubernetesServiceDuty {
 
   async #leaveOrGiveUp(reconciler: EndpointReconciler, mode: OnShutdown, signal: AbortSignal): Promise<void> {
     const { clock, monitor, logger } = this.#options
+    const pause = conflictPause(clock)
     let reported: string | undefined
     for (;;) {
       try {
@@ -76,7 +78,10 @@ export class KubernetesServiceDuty {
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
         // Departing masters write the same objects, so a later one must repeat its write.
-        if (error.nature === 'conflict') continue
+        if (error.nature === 'conflict') {
+          await pause(signal)
+          continue
+        }
         const { answered } = await monitor.probe(signal)
         const { message: reason } = error
         if (reason !== reported || !answered)

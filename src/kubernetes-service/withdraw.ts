@@ -6,6 +6,7 @@ import { type Clock, sleep } from '../runtime/clock.ts'
 import { type EndpointsAdapter, NoLiveMasters } from './endpoints-adapter.ts'
 import { planEndpoints } from './endpoints-plan.ts'
 import type { FleetView } from './fleet-view.ts'
+import { conflictPause } from './guarded-writes/object-writer.ts'
 import { addressesIn, addressesInSlice, endpointPorts, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease, type MasterLeases } from './leases/master-leases.ts'
 import {
@@ -43,9 +44,6 @@ interface WithdrawOptions {
   /** How often each master renews its lease, in milliseconds. */
   readonly intervalMs: number
 }
-
-/** The pause after each conflict but the first, in milliseconds. A server may answer every write with one. */
-const CONFLICT_PAUSE_MS = 50
 
 /**
  * Removes a master's address from outside its process. It marks the master's record as withdrawn, so that the process
@@ -96,7 +94,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
     return { type: 'last-one', reason }
   }
   const ports = endpointPorts(self.ports.securePort)
-  let conflicts = 0
+  const pause = conflictPause(options.clock)
   for (;;) {
     let others = ''
     let isListed = true
@@ -128,7 +126,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
     } catch (error) {
       // The running masters remove the address at the same moment. After a conflict we read again.
       if (isKubeError(error, 'Conflict')) {
-        if (conflicts++ > 0) await sleep(options.clock, CONFLICT_PAUSE_MS, signal)
+        await pause(signal)
         continue
       }
       if (error instanceof NoLiveMasters && !isListed) {

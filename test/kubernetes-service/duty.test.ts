@@ -341,6 +341,19 @@ test('a withdrawal is retried at once after a conflict, else five times a second
   )
 })
 
+test('a withdrawal is not retried more than 20 times a second while every write meets a conflict', async (t) => {
+  const steps = new Steps()
+  steps.remove = () => Promise.reject(conflict)
+  const { time, calls, leave } = await open(t, { steps })
+  calls()
+  const left = leave('always')
+  await time.advance(1_000)
+  assert.equal(calls().length, 1 + 4 + 20, 'stop, four at once, and one each 50 ms')
+  steps.remove = async () => {}
+  await time.advance(50)
+  assert.equal(left.how, 'resolved')
+})
+
 test('the withdrawal gives up when the server does not answer, logs that, and destroys the reconciler', async (t) => {
   const steps = new Steps()
   steps.remove = () => Promise.reject(away)

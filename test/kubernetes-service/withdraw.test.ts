@@ -362,7 +362,7 @@ test('a server that answers every write with a conflict is not flooded with writ
   }
   const running = run(self)
   await time.advance(1_000)
-  assert.ok(writes > 2 && writes <= 22, `${writes}`)
+  assert.ok(writes > 4 && writes <= 24, `${writes}`)
   hooks.before = () => {}
   await time.advance(1_000)
   assert.equal((await running).type, 'withdrawn')

@@ -2,6 +2,7 @@ import type { KubeApi } from '../../kube/api.ts'
 import { answered } from '../../kube/audit.ts'
 import { ifNew, isKubeError } from '../../kube/errors.ts'
 import type { KubeObject, Resource } from '../../kube/resources.ts'
+import { type Clock, sleep } from '../../runtime/clock.ts'
 import type { Counter, Metrics } from '../../telemetry/metrics.ts'
 import type { Correction, ForeignOverwrites } from './foreign-overwrites.ts'
 
@@ -16,6 +17,21 @@ export type RemovableAction<T> =
   | ObjectAction<T>
   | { readonly type: 'replace'; readonly object: T; readonly reasons: readonly string[] }
   | { readonly type: 'remove'; readonly reasons: readonly string[] }
+
+/** How many conflicts other masters that write the same objects may cause. */
+const USUAL_CONFLICTS = 3
+const CONFLICT_PAUSE_MS = 50
+
+/**
+ * Returns what waits before a write that met a conflict is repeated: not after the first three conflicts, then 50 ms
+ * after each. A server or its webhook may answer every write with a conflict.
+ */
+export function conflictPause(clock: Clock): (signal: AbortSignal) => Promise<void> {
+  let conflicts = 0
+  return async (signal) => {
+    if (++conflicts > USUAL_CONFLICTS) await sleep(clock, CONFLICT_PAUSE_MS, signal)
+  }
+}
 
 /** A write that succeeded, or one whose answer was lost. */
 export interface Written {

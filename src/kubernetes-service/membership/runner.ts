@@ -11,6 +11,7 @@ import type { Announcements, LeaseTelemetry } from '../announcements.ts'
 import { type EndpointsAdapter, isDenied, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
+import { conflictPause } from '../guarded-writes/object-writer.ts'
 import type { EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import { isHeldBy, othersReady, portsAgreed } from '../members.ts'
@@ -72,6 +73,7 @@ export class MembershipRunner implements ListReconciler {
   #isAnnounced = false
   /** The listed addresses at this master's first read of the list. */
   #listedBefore: readonly string[] | undefined
+  readonly #conflictPause: (signal: AbortSignal) => Promise<void>
   /** Why this master could not withdraw its address, as last logged in this departure. */
   #loggedFault: string | undefined
 
@@ -79,6 +81,7 @@ export class MembershipRunner implements ListReconciler {
     this.#options = options
     this.#beganMs = options.clock.monotonicMs()
     this.#state = startMembership(options.holder)
+    this.#conflictPause = conflictPause(options.clock)
   }
 
   fault(): string | undefined {
@@ -331,7 +334,9 @@ export class MembershipRunner implements ListReconciler {
       }, signal)
       this.#take({ type: 'list', outcome: isWritten ? 'written' : 'refused' })
     } catch (error) {
-      this.#take({ type: 'list', outcome: this.#listOutcome(error) })
+      const outcome = this.#listOutcome(error)
+      if (outcome === 'conflict') await this.#conflictPause(signal).catch(() => {})
+      this.#take({ type: 'list', outcome })
     }
   }
 

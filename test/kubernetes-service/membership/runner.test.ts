@@ -31,13 +31,15 @@ function setUp() {
   const clock = time.view()
   const random = seededRandom(1, 'server')
   const direct = inProcessTransport(createApiServer({ clock, random }))
-  const server = { refusesWrites: '' as '' | 'all' | 'endpoints', status: 403 }
+  const server = { refusesWrites: '' as '' | 'all' | 'endpoints', status: 403, refused: 0 }
   const transport: Transport = {
     ...direct,
     async send(request, signal) {
       const { refusesWrites, status } = server
       const refuses = refusesWrites === 'all' || (refusesWrites !== '' && request.path.includes(`/${refusesWrites}/`))
-      return refuses && request.method !== 'GET' ? refusedWith(status, undefined) : direct.send(request, signal)
+      if (!refuses || request.method === 'GET') return direct.send(request, signal)
+      server.refused++
+      return refusedWith(status, undefined)
     },
   }
   const api = restKubeApi({ transport, clock, random })
@@ -292,3 +294,19 @@ for (const isRead of [true, false]) {
     await one.kill()
   })
 }
+
+test('a leaving master repeats a write at once after three conflicts, and then at most 20 times a second', async () => {
+  const { time, startTwo, server, leases } = setUp()
+  const [one, two] = await startTwo()
+  Object.assign(server, { refusesWrites: 'endpoints', status: 409 })
+  const left = one.runner.stop('always', signal)
+  await time.advance(49)
+  assert.equal(server.refused, 4)
+  await time.advance(1_001)
+  assert.equal(server.refused, 4 + 21)
+  server.refusesWrites = ''
+  await time.advance(100)
+  await left
+  assert.deepEqual(await addressesOf(leases), ['192.0.2.2'])
+  await Promise.all([one.kill(), two.kill()])
+})

@@ -511,4 +511,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'noDelay: true }',
     tests: ['etcd/connect-connection.test.ts'],
   },
+  'conflicts-every-5-ms': {
+    broken: 'A departing master repeats a write that always meets a conflict 200 times a second.',
+    file: 'kubernetes-service/guarded-writes/object-writer.ts',
+    text: 'const CONFLICT_PAUSE_MS = 50',
+    instead: 'const CONFLICT_PAUSE_MS = 5',
+    tests: ['kubernetes-service/membership/runner.test.ts', 'kubernetes-service/duty.test.ts'],
+  },
 }

@@ -135,7 +135,10 @@ export class Announcements {
     audit(this.#options, entry)
   }
 
-  /** Reports writers with other leases. */
+  /**
+   * Detects writers with other leases: a kube-apiserver's own reconciler, or an apiserver-bootstrap that lists
+   * addresses without a lease here and does not list this master.
+   */
   #noticeOthers({ found, stored, reasons, correction }: Written): void {
     const { fleet, address, clock, logger } = this.#options
     const writer = correction?.writer

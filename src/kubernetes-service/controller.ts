@@ -54,7 +54,8 @@ export interface KubernetesServiceOptions extends InformerContext {
  * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: at
  * most three requests, besides the read of the leases. Reconciliations never wait for these reads.
  *
- * The Service and the list have separate loops: a refused or contested write of one must not delay the other.
+ * The Service and the list have separate loops and back-off: a refused or contested write of one must not delay the
+ * other.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions

@@ -11,7 +11,9 @@ import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
 
+/** Between two attempts to remove the address of an earlier life. */
 const CLEARING_RETRY_MS = 500
+/** Between two attempts to leave. */
 const LEAVING_RETRY_MS = 200
 
 export interface KubernetesServiceDutyOptions {
@@ -117,7 +119,10 @@ export class KubernetesServiceDuty {
     await controller.run(signal)
   }
 
-  /** Removes the address of an earlier life, unless it is the last: it leads clients to a server that is not ready. */
+  /**
+   * Removes the address that an earlier life of this master has listed: it leads clients to a server that is not ready.
+   * The address stays if no other is listed, or if the server is ready.
+   */
   async #clearAway(reconciler: EndpointReconciler, signal: AbortSignal): Promise<void> {
     const { address, monitor, clock, logger, securePort } = this.#options
     if (reconciler.clearAway === undefined || address === undefined) return

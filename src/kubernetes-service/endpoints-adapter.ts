@@ -55,7 +55,10 @@ export class EndpointsAdapter {
     return ifFound(this.#api.get(endpointsResource, KUBERNETES_SERVICE, { signal }))
   }
 
-  /** Reads all objects, the slices first, so that no slice is overwritten from Endpoints older than it. */
+  /**
+   * Reads all stored objects. The slices are read before the Endpoints that they follow, so that no slice is
+   * overwritten from Endpoints older than it.
+   */
   async read(signal?: AbortSignal): Promise<ObservedEndpoints> {
     const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
     const [slice, ...seconds] = await Promise.all(
@@ -65,7 +68,10 @@ export class EndpointsAdapter {
     return { slice, secondSlices, endpoints: await this.getEndpoints(signal) }
   }
 
-  /** Whether a plan needs no write now, by the watches: everything is in sync, or each correction must wait. */
+  /**
+   * Whether a plan needs no write now, according to the watches: everything is in sync, or another writer keeps
+   * overwriting a difference, whose correction must wait.
+   */
   isSettled({ endpoints: action, secondAddresses }: ListPlan, observed: ObservedEndpoints): boolean {
     if (action.type === 'refuse') return false
     if (!this.#writer.isSettled(endpointsResource, action, observed.endpoints)) return false

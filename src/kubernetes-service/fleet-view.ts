@@ -28,7 +28,10 @@ interface Seen {
   readonly host: string | undefined
   readonly reason: string | undefined
   readonly renewal: string | undefined
-  /** Our last read before this renewal: the lease lasts at least a TTL from then. Undefined for the first renewal. */
+  /**
+   * When we sent the last read that did not yet show this renewal: the lease lasts at least a TTL from then. Undefined
+   * for the first renewal that we saw.
+   */
   readonly notYetMs: number | undefined
   /** When we sent the last read that showed this renewal. */
   readonly readMs: number

@@ -71,7 +71,10 @@ export function isDualStack(leases: readonly MasterLease[]): boolean | undefined
   return families.every(([first, second]) => first === primary && second !== undefined && second !== primary)
 }
 
-/** The second addresses of listed masters, sorted, without duplicates; none unless `all` leases {@link isDualStack}. */
+/**
+ * The second addresses of the listed masters, sorted and without duplicates; none unless the fleet {@link isDualStack}.
+ * `leases`: those to list. `all`: those of the whole fleet.
+ */
 export function secondAddresses(
   leases: readonly MasterLease[],
   all: readonly MasterLease[] = leases,

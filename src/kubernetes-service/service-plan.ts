@@ -83,9 +83,15 @@ function withoutRanges({ metadata }: Service): Service['metadata'] {
   return { ...metadata, annotations }
 }
 
+/** A server refuses these fields if they contradict each other. */
+interface FamilyFields {
+  readonly ipFamilyPolicy: 'SingleStack' | 'PreferDualStack'
+  readonly ipFamilies: readonly ('IPv4' | 'IPv6')[]
+  readonly clusterIPs: readonly string[]
+}
+
 /**
- * Decides which addresses and families a Service must get; undefined if its present ones must stay. A server refuses
- * the three fields if they contradict each other.
+ * Decides which addresses and families a Service must get; undefined if its present ones must stay.
  *
  * The first address of a Service never changes, so the second family is the other one. While two families are wanted,
  * an existing second address stays too, because clients may use both addresses. A server releases a second address only
@@ -96,7 +102,7 @@ function planFamilies(
   { clusterIp: primary, secondClusterIp: secondary }: ServiceSettings,
   stack: ServiceStack,
   second: SecondClusterIp,
-) {
+): FamilyFields | undefined {
   const found = spec?.clusterIPs ?? [spec?.clusterIP ?? '']
   const [first = ''] = found
   const policy = spec?.ipFamilyPolicy ?? 'SingleStack'

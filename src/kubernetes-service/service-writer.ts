@@ -20,9 +20,10 @@ export interface ServiceWriterOptions {
 }
 
 /**
- * Writes the Service. After refusals it requests less of the second address, until the server accepts. An address may
- * be refused because another Service has it, or because it leaked: an API server with only one family does not release
- * addresses of the other family. The family may be refused because the server has only one.
+ * Writes the Service, and decides which second address to request for it. After refusals it requests less, until the
+ * server accepts. An address may be refused because another Service has it, or because it leaked: an API server with
+ * only one family does not release addresses of the other family. The family may be refused because the server has only
+ * one.
  */
 export class ServiceWriter {
   readonly #options: ServiceWriterOptions
@@ -42,11 +43,12 @@ export class ServiceWriter {
     return this.#options.writer.isSettled(services, this.#plan(cached, demand), cached)
   }
 
-  /** Requests a refused second address once more, unless the Service has got one: it may have been released. */
+  /** Requests a refused second address again, unless the Service has got one. */
   renewDemand(cached: Service | undefined): void {
     if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
     else if (this.#isAway) this.#beginAgain()
     else if (this.#second !== 'configured') {
+      // Only once: the address may have been released.
       this.#second = 'configured'
       this.#refusals = PATIENCE - 1
     }
@@ -64,8 +66,9 @@ export class ServiceWriter {
   /**
    * Reconciles the Service. A cached Service is first read live. A missing one is created without a read, because the
    * server refuses to create it twice. After a failed creation the Service is read too. It may exist although the watch
-   * did not report it: the server then refuses the creation because its ClusterIP is taken. Rejects after a conflict
-   * and other failures, except if another client has created the Service meanwhile.
+   * did not report it: the server then refuses the creation because its ClusterIP is taken. A second address that was
+   * refused `PATIENCE` times is not requested again until {@link renewDemand}. Rejects after a conflict and other
+   * failures, except if another client has created the Service meanwhile.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
     const isRead = cached !== undefined || this.#creationRefused

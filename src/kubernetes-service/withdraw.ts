@@ -53,10 +53,11 @@ interface WithdrawOptions {
  * restarted meanwhile, the mark concerns its earlier life, and its new life is withdrawn too. If the API server does
  * not answer while another master serves, the mark is enough: the other master removes the address from the list.
  *
- * This process has just started, so every lease in the store of Lease objects is {@link MasterLease.found}: its master
- * counts as alive only if its address is listed. If all other listed masters' leases seem to have ended, this waits up
- * to 1.2 reconcile intervals for one to be renewed; without a renewal this master is the last one. (After a power
- * failure all other listed masters may be dead.)
+ * This process has just started, and a Lease object does not show a new reader whether it has ended. So every lease in
+ * the store of Lease objects is {@link MasterLease.found}. Its master counts as alive only if its address is listed,
+ * because the running masters may have removed an unlisted address. If all other listed masters' leases seem to have
+ * ended, this waits up to 1.2 reconcile intervals for one to be renewed; without a renewal this master is the last one.
+ * (After a power failure all other listed masters may be dead.)
  *
  * Rejects with the error of the lease store or the API server, or with {@link NoLiveMasters}.
  */

@@ -151,6 +151,7 @@ export class ContentionReports {
     }
   }
 
+  /** Called when one object of this kind has left back-off. */
   ended(kind: string): void {
     this.#count(kind, -1)
   }

@@ -44,6 +44,7 @@ interface Track {
   contention: Contention
   /** The last state that was in sync, whether written or read; undefined before there was one. */
   inSync: { readonly content: string; readonly object: KubeObject | undefined } | undefined
+  /** Whether the next write is a correction. */
   isCorrection: boolean
   found: KubeObject | undefined
   /** The last other writer that left a trace, and when the trace was found. */
@@ -286,7 +287,10 @@ export function isReconciler(manager: string): boolean {
   return RECONCILERS.includes(manager)
 }
 
-/** Detects an endpoint reconciler with other leases that overwrites addresses repeatedly, too rarely for a fight. */
+/**
+ * Detects an endpoint reconciler with other leases that overwrites the addresses repeatedly, too rarely for a fight. It
+ * is reported once, and again if it returns after ten minutes.
+ */
 export class OtherReconciler {
   #firstMs = Number.NEGATIVE_INFINITY
   #latestMs = Number.NEGATIVE_INFINITY

@@ -104,7 +104,8 @@ export class ObjectWriter {
 
   /**
    * Carries out an action that was planned from `found`, which was just read: its uid and resourceVersion guard the
-   * write. Rejects after every failure that {@link Outcome} does not name.
+   * write. Resolves with `overtaken` if another client has already created the object, or removed one that was to be
+   * removed. Rejects after every other failure.
    */
   async execute<T extends KubeObject>(
     resource: Resource<T>,

@@ -39,8 +39,9 @@ export class EndedLeases {
   }
 
   /**
-   * Deletes expired Leases; `expired` must be all of them. Resolves within a second with those that their masters
-   * renewed after they were listed. Rejects only with the signal's reason.
+   * Deletes expired Leases; `expired` must be all of them. Resolves within a second with the Leases that have not
+   * expired after all, because their masters renewed them after they were listed. Rejects only with the signal's
+   * reason.
    */
   async collect(expired: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
     const names = new Set(expired.map(({ lease }) => nameOf(lease)))

@@ -46,7 +46,10 @@ const MAX_MASTERS = 1_000
  * The limit of reads after changes other than renewals, and after the end of a Lease: `burst` at once, `qps` a second.
  */
 const CHANGES = { burst: 30, qps: 4 }
-/** Bounds for a list since this master created its Lease, in milliseconds: how long after that, and its duration. */
+/**
+ * Bounds for a list that shows any state since this master created its Lease: how long after the creation, and how long
+ * it may take, in milliseconds.
+ */
 const SINCE_OWN_LEASE = { withinMs: 500, limitMs: 250 }
 
 interface KubernetesLeasesOptions extends InformerContext {
@@ -327,7 +330,10 @@ export class KubernetesLeases implements MasterLeases {
   }
 }
 
-/** The valid record in a Lease with the masters' label. Policies protect the label: anybody may write other Leases. */
+/**
+ * The record in a Lease; undefined without a valid record or without the masters' label. Policies protect the label: a
+ * Lease without it may have been written by anybody.
+ */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
   return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined
 }

@@ -172,7 +172,10 @@ export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
 
 /** The longest reason, in characters. Reasons are for people. */
 const MAX_REASON = 200
-/** In characters. A host name has at most 253. Masters copy the names of departures into their own records. */
+/**
+ * The longest name of a master or departure, in characters. A host name has at most 253. Masters copy the names of
+ * departures into their own records.
+ */
 const MAX_NAME = 300
 
 export function encodeHolder(holder: Holder): string {

@@ -29,7 +29,10 @@ export type LeaseLife =
 
 /** A fault of a stored value, or of its key. `reason` is a few words. */
 export interface OddValue {
-  /** `json`: only the key's address counts. `misplaced`: not the key's address. `unlistable`: no client can use it. */
+  /**
+   * `json`: only the address in the key counts. `misplaced`: names another address than its key. `unlistable`: an
+   * address that no client could use.
+   */
   readonly type: 'json' | 'unreadable' | 'misplaced' | 'unlistable'
   readonly reason: string
 }
@@ -51,7 +54,10 @@ export interface InspectedLease {
   readonly odd: readonly OddValue[]
 }
 
-/** For operators: the leases of a store as they are, even broken. Both methods reject if the store is unreachable. */
+/**
+ * For operators: shows the leases of a store as they are, broken ones included, and removes one. Masters use {@link
+ * MasterLeases}. Both methods reject when the store cannot be reached.
+ */
 export interface LeaseInspector {
   /** All leases and records, read from the store itself. */
   inspect(signal: AbortSignal): Promise<readonly InspectedLease[]>
@@ -62,9 +68,9 @@ export interface LeaseInspector {
   evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean>
 }
 
+/** A stored holder record, and the address in its key. */
 interface StoredRecord {
   readonly stored: KeyValue
-  /** That of the key. */
   readonly address: string | undefined
   readonly holder: Holder | undefined
 }

@@ -175,6 +175,7 @@ function ttlOf({ life }: InspectedLease): number {
   }
 }
 
+/** The answer to a request to evict an address. */
 export type EvictionPlan =
   | { readonly type: 'absent' }
   | { readonly type: 'watch'; readonly forMs: number }

@@ -233,7 +233,10 @@ function nameOf({ address, holder }: MasterLease): string {
   return `${address} ${holder?.host ?? ''}`
 }
 
-/** The addresses in both Endpoints and slice, or in Endpoints without a slice: a master always writes both. */
+/**
+ * The addresses in both Endpoints and slice, or in Endpoints if there is no slice. A master writes both, so an address
+ * in Endpoints alone is not a master's.
+ */
 export function listedInBoth({ endpoints, slice }: ObservedEndpoints): readonly string[] {
   return addressesIn(endpoints).filter((address) => !slice || addressesInSlice(slice).includes(address))
 }

@@ -19,7 +19,9 @@ export type ReadinessState =
   | {
       readonly phase: 'unready'
       readonly failures: number
-      /** Since when the server fails; undefined while it recovers. The first answer after silence sets it anew. */
+      /**
+       * Since when the server fails; undefined while it recovers. The first answer after silence starts this time anew.
+       */
       readonly failingSinceMs: number | undefined
       /** Whether the server was silent in every failed probe since it became unready, or since its last success. */
       readonly onlySilent: boolean

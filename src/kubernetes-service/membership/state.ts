@@ -122,7 +122,10 @@ export interface ServerFacts {
   readonly probedAtMs: number
   /** Whether that probe found the server serving. */
   readonly serving: boolean
-  /** The first ready answer since the last failure, not its probe: it may have hung. Undefined while not ready. */
+  /**
+   * The time of the first ready answer since the last failure, not of its probe, which may have hung through an outage.
+   * Undefined while the server is not ready.
+   */
   readonly readySinceAtMs: number | undefined
   /**
    * When the server's last failure may have begun, moved back by the part of the earlier failure that still counts (see

@@ -5,7 +5,10 @@ export interface TimingSettings {
   readonly readinessProbePeriodMs: number
 }
 
-/** All times of a membership, in milliseconds; {@link membershipTimings} has the formulas. */
+/**
+ * All times of a membership, in milliseconds. The state machine, the invariants, the drills and the docs use this
+ * record. {@link membershipTimings} has the formulas.
+ */
 export interface MembershipTimings {
   readonly ttlMs: number
   readonly intervalMs: number
@@ -25,7 +28,9 @@ export interface MembershipTimings {
   readonly unseenMs: number
   /** How long a master must have served, at least, before it confirms a departure because of unreadiness. */
   readonly confirmAfterMs: number
-  /** Or, if longer, this share of the server's last failure; see {@link confirmationAfterMs}. */
+  /**
+   * If longer than {@link confirmAfterMs}, this share of the server's last failure; see {@link confirmationAfterMs}.
+   */
   readonly confirmShare: number
   /** How long a stopped master waits for another to confirm that it serves. */
   readonly confirmationMs: number
@@ -47,7 +52,10 @@ export interface MembershipTimings {
 /** After this many attempts in a row that failed or hung, the next attempt is still in time. */
 export const PATIENT_ATTEMPTS = 2
 
-/** In etcd a renewal waits for three answers in turn; a restarted master's first for nine, most of them quick. */
+/**
+ * In etcd a renewal waits for three answers in turn. The first renewal of a restarted master waits for nine on a slow
+ * etcd, but most of these take less than an attempt.
+ */
 const REQUESTS_PER_CALL = 8
 
 /** kube-apiserver's check of a hung etcd gives up after two seconds, so a probe may take longer. */
@@ -65,7 +73,9 @@ const SERVER_RECOVERY_MS = 10_000
  * 29.9 s after etcd.
  */
 const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
-/** A longer failure counts as this long: 0.8 of it, 144 s, is gRPC's longest back-off, two minutes plus a fifth. */
+/**
+ * A longer failure counts as this long: its share of 0.8, 144 s, is gRPC's longest back-off, two minutes plus a fifth.
+ */
 const FAILED_MOST_MS = 180_000
 
 export function membershipTimings(settings: TimingSettings): MembershipTimings {
@@ -102,7 +112,10 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
   }
 }
 
-/** How long a master must serve, after a failure of `failedMs`, to confirm a departure because of unreadiness. Pure. */
+/**
+ * How long a master must serve before it confirms a departure because of unreadiness, after a failure of `failedMs`.
+ * Pure.
+ */
 export function confirmationAfterMs(
   failedMs: number,
   { confirmAfterMs, confirmShare }: Pick<MembershipTimings, 'confirmAfterMs' | 'confirmShare'> = SERVERS_APART,

@@ -59,7 +59,10 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     this.#displaced = false
   }
 
-  /** Rejects with NoLiveMasters when the list would become empty, unless {@link stopReconciling} was called. */
+  /**
+   * Does nothing if this master is not listed. Rejects with NoLiveMasters when the list would become empty, unless
+   * {@link stopReconciling} was called before.
+   */
   async removeEndpoints(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void> {
     await this.#remove(await this.#read(signal), ports, this.#stopped, signal)
   }
@@ -181,8 +184,8 @@ export function planMasterCount(observed: MasterCountObservation): EndpointsActi
 }
 
 /**
- * The plan for Endpoints without `own`. The remaining masters decide about the ports. Only with `stopping` may the list
- * become empty. Pure.
+ * Decides what must change so that Endpoints no longer list `own`. The remaining masters decide about the ports. Only
+ * with `stopping` may the list become empty. Pure.
  */
 export function planRemoval({
   own,

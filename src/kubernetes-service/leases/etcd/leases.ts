@@ -63,8 +63,8 @@ export interface EtcdLeasesOptions {
  *   another master at that address wants it. Its record alone then shows that it is alive. When it is ready again, it
  *   creates its lease again.
  * - If a process without a record also renews a master's lease, it is a kube-apiserver at the same address whose
- *   reconciler is on, and the lease is left to it. The record states this for the next life of this master. The other
- *   masters then list the address even if the record says `unready`, see {@link readSnapshot}.
+ *   reconciler is on, and the lease is left to it. The record states this for the next life of this master. As long as
+ *   the kube-apiserver renews that lease, the other masters list the address even if the record says `unready`.
  * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, one or three
  *   seconds after the dead master's lease would have, both hosts are reported. The address stays listed.
  * - The store expires leases even while it accepts no renewals. The readers decide whether a master is gone.
@@ -116,7 +116,8 @@ export class EtcdLeases implements MasterLeases {
       if (isOfAnotherLife(before, holder) || this.#yields(before, holder)) return
       const isBack = holder.state === 'ready' || holder.state === 'failing'
       if (isBack && before !== undefined && !hasLease(before.state)) return this.update(holder, signal)
-      // The record stays attached to its etcd lease, so its expiry stays too. (On kine its TTL starts again.)
+      // The record stays attached to its etcd lease, so its expiry stays too. (On kine the TTL of the record starts
+      // again.)
       if (await this.#replace(record, holder, stored, signal)) break
     }
     if (!hasLease(holder.state)) await this.#release(holder, signal)

@@ -45,7 +45,10 @@ export interface UnusableValue {
   readonly reason: string
 }
 
-/** Whether a master in this state has a lease. Others have only their record: a kube-apiserver lists every lease. */
+/**
+ * Whether a master in this state has a lease. An unready or withdrawn master has only its holder record, because a
+ * kube-apiserver lists every lease.
+ */
 export function hasLease(state: HolderState): boolean {
   return state === 'ready' || state === 'failing' || state === 'leaving'
 }
@@ -75,13 +78,17 @@ export function readSnapshot(
   stored: { readonly leases: readonly KeyValue[]; readonly records: readonly KeyValue[] },
 ): { readonly live: readonly MasterLease[]; readonly unusable: readonly UnusableValue[] } {
   const unusable: UnusableValue[] = []
-  const recorded = stored.records.flatMap((record): readonly Recorded[] => {
+  const holders = new Map<string, Recorded[]>()
+  for (const record of stored.records) {
     const holder = holderAt(keys, record)
-    if (holder !== undefined) return [{ holder, modRevision: record.modRevision, neverEnds: record.lease === 0n }]
-    unusable.push({ key: record.key, reason: 'is not a valid holder record for that address' })
-    return []
-  })
-  const holders = Map.groupBy(recorded, ({ holder }) => addressOf(holder))
+    if (holder === undefined) {
+      unusable.push({ key: record.key, reason: 'is not a valid holder record for that address' })
+    } else {
+      const address = addressOf(holder)
+      const { modRevision, lease } = record
+      holders.set(address, [...(holders.get(address) ?? []), { holder, modRevision, neverEnds: lease === 0n }])
+    }
+  }
 
   const live: MasterLease[] = []
   const renewals = new Map<string, Pick<MasterLease, 'renewal' | 'neverEnds'> & { readonly modRevision: bigint }>()
@@ -129,7 +136,10 @@ function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Rec
   return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)
 }
 
-/** The address that a kube-apiserver lists for a lease, and the value's fault; neither for JSON: its key counts. */
+/**
+ * The address that a kube-apiserver lists for a stored lease, and the fault of the value. Both are undefined for a JSON
+ * value, whose key names the address.
+ */
 function readLease(
   keys: EtcdLeaseKeys,
   value: Uint8Array,

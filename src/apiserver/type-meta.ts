@@ -37,13 +37,18 @@ export function checkPatchedType(kind: Kind, patched: unknown): void {
   const errors = new FieldErrors()
   if (!patched.kind) errors.invalid('patch', JSON.stringify(patched), missingKind(patched))
   errors.refuse({ kind: '', group: '' }, '')
-  const { name = '' } = (isRecord(patched.metadata) ? patched.metadata : {}) as { readonly name?: string }
+  const name = isRecord(patched.metadata) ? textOf(patched.metadata.name) : ''
   const expected = { apiVersion: apiVersionOf(resource), kind: resource.kind }
   for (const field of ['apiVersion', 'kind'] as const) {
     if (patched[field] !== expected[field]) errors.invalid(field, patched[field] ?? '', `must be ${expected[field]}`)
   }
-  const [group = '', version] = String(patched.apiVersion ?? '').split('/')
-  errors.refuse({ kind: cutText(String(patched.kind)), group: version === undefined ? '' : cutText(group) }, name)
+  const [group = '', version] = textOf(patched.apiVersion).split('/')
+  errors.refuse({ kind: textOf(patched.kind), group: version === undefined ? '' : group }, name)
+}
+
+/** The limited text; empty for any other value, which a patch may have put there. */
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? cutText(value) : ''
 }
 
 function missingKind(body: object): string {

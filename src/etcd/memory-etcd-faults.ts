@@ -11,7 +11,7 @@ export interface EtcdCall {
   readonly changes?: readonly KeyChange[] | undefined
 }
 
-/** The faults to inject. Each function gets the signal of the call, and returns undefined for no delay. */
+/** `before` and `after` inject faults: each gets the signal of the call, and returns undefined for no delay. */
 interface FaultyEtcdOptions {
   readonly clock: Clock
   /** Whether the caller has ended. Its watches then deliver nothing more, and report no error. @default never */

@@ -315,7 +315,7 @@ export class ByteBuffer {
     }
   }
 
-  /** As {@link take}, with `last` added. Does not copy it if it is all there is. */
+  /** As {@link take}, with `last` added. If the buffer is empty, `last` is neither copied nor limited. */
   takeWith<T>(last: Uint8Array, use: (bytes: Uint8Array) => T): T {
     if (this.#length === 0) return use(last)
     this.add(last)

@@ -43,6 +43,7 @@ export interface HttpTransportOptions {
   readonly connectTimeoutMs?: number | undefined
 }
 
+const CERTIFICATES = ['ca', 'cert', 'key'] as const
 /** At most two answers longer than this many bytes are read at a time. Others wait in their connections. */
 const LARGE_BYTES = 1024 * 1024
 const LARGE_AT_ONCE = 2
@@ -80,7 +81,7 @@ export class HttpTransport implements Transport {
     this.#target = options.proxy === undefined ? this.#origin : `${this.#origin} via the proxy ${options.proxy.origin}`
     this.#prefix = options.server.pathname.replace(/\/+$/, '')
     this.#timeoutMs = options.timeoutMs ?? 10_000
-    const certificates = certificatesOf(options.tls ?? {})
+    const certificates = picked(options.tls ?? {}, CERTIFICATES)
     let context: SecureContext | undefined
     // Once for all connections: each would otherwise parse and keep the certificates for itself.
     const contextOf = (): SecureContext => (context ??= createSecureContext(certificates))
@@ -197,10 +198,6 @@ export class HttpTransport implements Transport {
   }
 }
 
-function certificatesOf(tls: ClientTls): Pick<ClientTls, 'ca' | 'cert' | 'key'> {
-  return picked(tls, ['ca', 'cert', 'key'])
-}
-
 /** `contextOf`: called for the first connection to an `https:` server without a proxy. Throws if it cannot be used. */
 function dispatcherFor(
   options: HttpTransportOptions,
@@ -246,7 +243,7 @@ function dispatcherFor(
   return new ProxyAgent({
     ...pool,
     uri: proxy.href,
-    requestTls: { ...requestTls, ...certificatesOf(tls) },
+    requestTls: { ...requestTls, ...picked(tls, CERTIFICATES) },
     proxyTls: { ...socket, timeout, allowH2: false, rejectUnauthorized: true },
     connectTimeout: timeout,
     // For the connections to a server without TLS, and for the tunnels.

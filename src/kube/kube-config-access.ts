@@ -216,7 +216,7 @@ function checkUser(user: UserEntry, fail: Fail): void {
     const { command, args, env } = user.exec as Readonly<Record<string, unknown>>
     if (!command) fail(`the exec plugin of ${of} has no command`)
     if (typeof command !== 'string') fail(`the command of the exec plugin of ${of} is not a string; quote it`)
-    if (!isTexts(args)) fail(`args of the exec plugin of ${of} is not a list of strings; quote them`)
+    if (!isTextsOrAbsent(args)) fail(`args of the exec plugin of ${of} is not a list of strings; quote them`)
     if (!isAbsentOr(isListOf(isVariable))(env))
       fail(`env of the exec plugin of ${of} is not a list of a name and a value, quoted`)
     if (!/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(user.exec.apiVersion ?? '')) {
@@ -226,8 +226,8 @@ function checkUser(user: UserEntry, fail: Fail): void {
       fail(`the exec plugin of ${of} requires a terminal (interactiveMode: Always)`)
   }
   const extra: unknown = user.impersonateExtra ?? {}
-  if (!isTexts(user.impersonateGroups)) fail(`as-groups of ${of} is not a list of strings; quote them`)
-  if (!isRecord(extra) || !Object.values(extra).every(isTexts)) {
+  if (!isTextsOrAbsent(user.impersonateGroups)) fail(`as-groups of ${of} is not a list of strings; quote them`)
+  if (!isRecord(extra) || !Object.values(extra).every(isTextsOrAbsent)) {
     fail(`as-user-extra of ${of} is not a mapping of lists of strings; quote them`)
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
@@ -241,7 +241,7 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
 }
 
-const isTexts = isAbsentOr(isListOf(isText))
+const isTextsOrAbsent = isAbsentOr(isListOf(isText))
 
 function isVariable(entry: unknown): boolean {
   return isRecord(entry) && isText(entry.name) && isText(entry.value ?? '')

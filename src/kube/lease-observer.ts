@@ -137,8 +137,13 @@ function anew(observation: Observation, nowMs: number): Observation {
 
 function advance(observation: Observation, nowMs: number): Observation {
   if (nowMs < nextListMs(observation)) return observation
-  const isFirst = observation.stage.type === 'renewed'
-  return { ...observation, stage: isFirst ? { type: 'grace', sinceMs: nowMs } : { type: 'over' } }
+  switch (observation.stage.type) {
+    case 'renewed':
+      return { ...observation, stage: { type: 'grace', sinceMs: nowMs } }
+    case 'grace':
+    case 'over':
+      return { ...observation, stage: { type: 'over' } }
+  }
 }
 
 /** When a list with this same renewal advances the lease to its next stage. */

@@ -43,7 +43,10 @@ export class ServiceWriter {
     return this.#options.writer.isSettled(services, this.#plan(cached, demand), cached)
   }
 
-  /** Requests a refused second address again, unless the Service has got one. */
+  /**
+   * Requests a refused second address once more, because it may have been released; while the server is away, with all
+   * attempts. Does nothing if the Service has one.
+   */
   renewDemand(cached: Service | undefined): void {
     if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
     else if (this.#isAway) this.#beginAgain()
@@ -84,7 +87,10 @@ export class ServiceWriter {
         return
       } catch (error) {
         this.#creationRefused = current === undefined
-        if (second === undefined || !isKubeError(error, 'Invalid') || ++this.#refusals < PATIENCE) throw error
+        if (second === undefined || !isKubeError(error, 'Invalid')) throw error
+        this.#refusals += 1
+        if (this.#refusals < PATIENCE) throw error
+        // Ends: a write with `if-possible` requests no second address.
         this.#second = this.#second === 'configured' ? 'any' : 'if-possible'
         this.#noticeRefused(second, error.message)
       }

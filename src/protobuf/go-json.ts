@@ -187,10 +187,10 @@ export class MessageReader {
     let value: unknown = type === 'string' || type === 'bytes' ? '' : undefined
     while (reader.pos < end) {
       const tag = this.#tag()
-      if ((tag & 7) !== WireType.LengthDelimited) throw wrongType(step.place)
-      if (tag >>> 3 === 1) key = this.#string(end)
-      else if (tag >>> 3 === 2) value = this.#value(end, step)
-      else this.#skip(tag & 7, end)
+      if (tag >>> 3 > 2) this.#skip(tag & 7, end)
+      else if ((tag & 7) !== WireType.LengthDelimited) throw wrongType(step.place)
+      else if (tag >>> 3 === 1) key = this.#string(end)
+      else value = this.#value(end, step)
     }
     if (reader.pos !== end) throw damaged()
     setMember(into, key, value)
@@ -219,7 +219,10 @@ export class MessageReader {
     return to
   }
 
-  /** Reads a field number and wire type. BinaryReader's method, which has the same checks, makes an array for each. */
+  /**
+   * Reads a field number and wire type. The number is checked as by BinaryReader's method, which makes an array for
+   * each. The wire types 6 and 7 are refused afterwards.
+   */
   #tag(): number {
     const start = this.#reader.pos
     const tag = this.#reader.uint32()
@@ -253,7 +256,7 @@ function readScalar(reader: BinaryReader, type: string): unknown {
       return Buffer.from(reader.bytes()).toString('base64')
     case 'time':
     case 'microTime':
-      return timeOf(partsOf(reader.bytes()), type)
+      return timeOf(reader.bytes(), type)
     case 'quantity':
       return textOf(partsOf(reader.bytes()).get(1)) || '0'
     case 'intOrString':
@@ -266,13 +269,19 @@ function readScalar(reader: BinaryReader, type: string): unknown {
   }
 }
 
-/** The integers and bytes in a message of scalars, by field number. */
+/** The highest field number in the messages that {@link partsOf} reads. */
+const LAST_PART = 3
+
+/** The integers and bytes in a message of scalars, by field number. Unknown fields are skipped. */
 export function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Array> {
   const parts = new Map<number, bigint | Uint8Array>()
   const reader = new BinaryReader(bytes)
   while (reader.pos < reader.len) {
     const [number, wireType] = reader.tag()
-    if (wireType === WireType.Varint) parts.set(number, BigInt(reader.int64()))
+    // Groups are obsolete, and can be nested without limit.
+    const isGroup = wireType === WireType.StartGroup || wireType === WireType.EndGroup
+    if (number > LAST_PART && !isGroup) reader.skip(wireType, number)
+    else if (wireType === WireType.Varint) parts.set(number, BigInt(reader.int64()))
     else if (wireType === WireType.LengthDelimited) parts.set(number, reader.bytes())
     else throw new ProtobufError(`proto: wrong wireType for field ${number}`)
   }
@@ -281,9 +290,10 @@ export function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Ar
 
 type Parts = ReturnType<typeof partsOf>
 
-/** The time in a message; undefined for a message without fields, which is Go's zero time. */
-function timeOf(parts: Parts, type: 'time' | 'microTime'): string | undefined {
-  if (parts.size === 0) return undefined
+/** The time in a message; undefined for an empty message, which is Go's zero time. */
+function timeOf(bytes: Uint8Array, type: 'time' | 'microTime'): string | undefined {
+  if (bytes.length === 0) return undefined
+  const parts = partsOf(bytes)
   const [seconds, nanos] = [Number(parts.get(1) ?? 0n), Number(parts.get(2) ?? 0n)]
   return type === 'time'
     ? formatTime(seconds * 1000)

@@ -186,6 +186,25 @@ test('a patch that removes the kind or replaces it by a long text does not make 
   }
 })
 
+test('a patch that replaces the kind and the name by values that are not strings is refused with 422', async () => {
+  const embedded = await withFoos({})
+  assert.equal((await embedded.send('POST', foos, { ...foo, metadata: { name: 'a' } })).status, 201)
+  const replacements: readonly { readonly path: string; readonly value: unknown }[] = [
+    { path: '/metadata/name', value: null },
+    { path: '/metadata/name', value: { length: 1e9 } },
+    { path: '/apiVersion', value: { toString: 1 } },
+    { path: '/kind', value: { toString: 1 } },
+  ]
+  for (const { path, value } of replacements) {
+    const operations = [
+      { op: 'replace', path: '/kind', value: 'Z' },
+      { op: 'replace', path, value },
+    ]
+    const { status, body } = await embedded.send('PATCH', `${foos}/a`, operations, 'application/json-patch+json')
+    assert.equal(status, 422, `${path} ${JSON.stringify(value)}: ${JSON.stringify(body)}`)
+  }
+})
+
 test('an apply whose name is not a string is refused for its undeclared field', async () => {
   const embedded = await withFoos({})
   const foo = { apiVersion: 'example.com/v1', kind: 'Foo', metadata: { name: { toString: 1 }, namespace: 5 }, x: 1 }

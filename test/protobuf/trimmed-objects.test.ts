@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { ProtobufError } from '../../src/protobuf/go-json.ts'
 import { trimmedReader } from '../../src/protobuf/trimmed-objects.ts'
-import { enveloped, message, type Part } from './message.ts'
+import { enveloped, message, type Part, unknownParts } from './message.ts'
 
 // Random Pods, Nodes and Services, made by Go: test/real/stored-bytes.test.ts.
 
@@ -56,7 +56,11 @@ const service: readonly Part[] = [
     ],
   ],
 ]
-const labels = Object.defineProperty({ empty: '' }, '__proto__', { value: 'x', enumerable: true })
+function labelsWith(more: object): object {
+  return Object.defineProperty({ empty: '', ...more }, '__proto__', { value: 'x', enumerable: true })
+}
+
+const labels = labelsWith({})
 const shown = {
   metadata: { name: 'a', resourceVersion: '7', labels, creationTimestamp: '2023-11-14T22:13:20Z' },
   spec: { type: 'ClusterIP', clusterIPs: ['192.0.2.1', '2001:db8::1'], ports: [{ port: 80, targetPort: 'web' }] },
@@ -82,6 +86,30 @@ test('a list has only the requested fields, in the form of JSON', () => {
   assert.deepEqual(reader.answer(enveloped('v1', 'ServiceList', list)), {
     metadata: { resourceVersion: '100', continue: 'token' },
     items: [shown, {}],
+  })
+})
+
+test('unknown fields of each wire type are skipped, also around the object and in entries of maps', () => {
+  const [metadata, spec] = service as readonly (readonly [number, readonly Part[]])[]
+  const entry: readonly Part[] = [[1, 'app'], [2, 'web'], ...unknownParts]
+  const object: readonly Part[] = [
+    [1, [...(metadata?.[1] ?? []), [11, entry], [8, [...unknownParts, [1, 1_700_000_000]]], ...unknownParts]],
+    [2, [...unknownParts, ...(spec?.[1] ?? [])]],
+    ...unknownParts,
+  ]
+  const inEnvelope = (kind: string, raw: Buffer): Buffer => {
+    const type: readonly Part[] = [...unknownParts, [1, 'v1'], [2, kind]]
+    return Buffer.concat([Buffer.from('k8s\0'), message([1, type], ...unknownParts, [2, raw])])
+  }
+  const expected = { ...shown, metadata: { ...shown.metadata, labels: labelsWith({ app: 'web' }) } }
+  assert.deepEqual(reader.answer(inEnvelope('ServiceList', message(...unknownParts, [2, object]))), {
+    metadata: {},
+    items: [expected],
+  })
+  const sent: readonly Part[] = [...unknownParts, [1, inEnvelope('Service', message(...object))]]
+  assert.deepEqual(reader.event(message([1, 'ADDED'], ...unknownParts, [2, sent])), {
+    type: 'ADDED',
+    object: { apiVersion: 'v1', kind: 'Service', ...expected },
   })
 })
 

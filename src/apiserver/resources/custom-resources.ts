@@ -41,7 +41,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
   const ownSchema: JsonSchema = { ...openApi, type: 'object', properties }
   return {
     resource,
-    singular: names.singular ?? names.kind.toLowerCase(),
+    ...(names.singular === undefined ? {} : { singular: names.singular }),
     ...(names.shortNames === undefined ? {} : { shortNames: names.shortNames }),
     ...(names.categories === undefined ? {} : { categories: names.categories }),
     schema: { ...kindSchema(fieldsOf(ownSchema)), ...othersOf(ownSchema, false), keepsNull: true } as Schema,

@@ -94,6 +94,7 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
   }
 
   /** Applies actions on either part to the one process, because a kube-apiserver has no sidecar. */
+  /** Does nothing for an action that this kind of member cannot do. */
   async perform(primitive: MemberPrimitive): Promise<void> {
     switch (primitive.type) {
       case 'start':
@@ -134,6 +135,7 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
     }
   }
 
+  /** Makes the proxy to etcd refuse connections, or accept them again. */
   setStoreAway(away: boolean): Promise<void> {
     return this.#stopStore('datastore', away)
   }
@@ -143,6 +145,7 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
     await Promise.all([this.#parts.clients.close(), this.#parts.store.close()])
   }
 
+  /** The port on 127.0.0.1 to which clients connect. */
   get clientPort(): number {
     return this.#parts.clients.port
   }

@@ -73,6 +73,7 @@ export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
     return new LiveMaster(around, plan, { settings, front, store, lives })
   }
 
+  /** Does nothing for an action that this kind of member cannot do. */
   async perform(primitive: MemberPrimitive): Promise<void> {
     switch (primitive.type) {
       case 'start':
@@ -136,6 +137,7 @@ export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
     return this.settings.addresses
   }
 
+  /** The port on 127.0.0.1 to which clients connect. */
   get clientPort(): number {
     return this.#front.clientPort
   }

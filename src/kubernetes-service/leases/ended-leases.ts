@@ -13,6 +13,8 @@ const MAX_AT_ONCE = 100
 /** The waits between two attempts to delete the same Lease. */
 const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
 
+export type EndedLeasesOptions = Pick<InformerContext, 'api' | 'clock' | 'random' | 'logger'>
+
 export interface HeldLease {
   readonly lease: Lease
   readonly holder: Holder
@@ -30,11 +32,11 @@ interface Attempts {
  * failure is logged once, and the deletion retried with back-off.
  */
 export class EndedLeases {
-  readonly #options: InformerContext
+  readonly #options: EndedLeasesOptions
   /** By the name of the Lease. */
   #attempts = new Map<string, Attempts>()
 
-  constructor(options: InformerContext) {
+  constructor(options: EndedLeasesOptions) {
     this.#options = options
   }
 

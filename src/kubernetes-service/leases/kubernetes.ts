@@ -2,7 +2,7 @@ import type { CallOptions, KubeApi, ListQuery } from '../../kube/api.ts'
 import { limitedApi, listPages } from '../../kube/api-wrappers.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
 import { ifFound, isKubeError } from '../../kube/errors.ts'
-import { type Change, Informer, type InformerContext } from '../../kube/informer.ts'
+import { type Change, Informer } from '../../kube/informer.ts'
 import { claimedSpec } from '../../kube/lease-lock.ts'
 import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
 import { isNewer, type Lease, leases } from '../../kube/resources.ts'
@@ -13,7 +13,7 @@ import { type RequestLimit, within } from '../../runtime/request-limit.ts'
 import { tryParseTime } from '../../runtime/time-format.ts'
 import { TokenBucket } from '../../runtime/token-bucket.ts'
 import { masterKey } from '../members.ts'
-import { deleteAsRead, EndedLeases, nameOf, renewalOf } from './ended-leases.ts'
+import { deleteAsRead, EndedLeases, type EndedLeasesOptions, nameOf, renewalOf } from './ended-leases.ts'
 import {
   addressOf,
   decodeHolder,
@@ -52,7 +52,7 @@ const CHANGES = { burst: 30, qps: 4 }
  */
 const SINCE_OWN_LEASE = { withinMs: 500, limitMs: 250 }
 
-interface KubernetesLeasesOptions extends InformerContext {
+interface KubernetesLeasesOptions extends EndedLeasesOptions {
   readonly availability: AvailabilityReporter
   /** The TTL of this master's own lease, in milliseconds: whole seconds. Other masters' TTLs are in their leases. */
   readonly ttlMs: number

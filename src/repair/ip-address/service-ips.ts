@@ -40,7 +40,7 @@ interface ReadyRange {
 }
 
 /** A buffer for one address, used only within a call. */
-const groups: AddressGroups = new Uint16Array(8)
+const buffer: AddressGroups = new Uint16Array(8)
 
 /**
  * The addresses of every ServiceCIDR, whatever its condition, without network addresses and IPv4 broadcast addresses
@@ -98,9 +98,9 @@ export class ServiceIpRanges {
   }
 
   #placeOf(name: string): number {
-    const family = readAddress(name, groups)
-    if (family === undefined || textFrom(family, groups, name) !== name) return -1
-    return this.#ranges.findIndex(({ allots }) => allots(family, groups))
+    const family = readAddress(name, buffer)
+    if (family === undefined || textFrom(family, buffer, name) !== name) return -1
+    return this.#ranges.findIndex(({ allots }) => allots(family, buffer))
   }
 }
 
@@ -112,9 +112,9 @@ export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {
   const [wanted, unwanted] = [ranges.map(ready), except.map(ready)]
   return (name) => {
-    const family = readAddress(name, groups)
+    const family = readAddress(name, buffer)
     if (family === undefined) return false
-    const isInRange = ({ allots }: ReadyRange): boolean => allots(family, groups)
+    const isInRange = ({ allots }: ReadyRange): boolean => allots(family, buffer)
     return wanted.some(isInRange) && !unwanted.some(isInRange)
   }
 }

@@ -182,7 +182,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'repair-ip-address-service-ips-guard': {
     broken: '#placeOf:: drops: textFrom(family, groups, name) !== name.',
     file: 'repair/ip-address/service-ips.ts',
-    text: 'if (family === undefined || textFrom(family, groups, name) !== name) return -1',
+    text: 'if (family === undefined || textFrom(family, buffer, name) !== name) return -1',
     instead: 'if (family === undefined) return -1',
     tests: ['repair/ip-address/ip-address.test.ts'],
   },

@@ -150,21 +150,29 @@ export const histories = {
   /**
    * For controllers whose caches may lag behind by a second: they see everything before and right after a step after
    * which no sync changes what they have made, and before the last changes. They see that a Service is gone before
-   * another gets its name, because Endpoints that stay the same retain their headless label.
+   * another gets its name, because Endpoints that stay the same retain their headless label. They see everything before
+   * a Service is deleted that has a slice without an owner, because after that no sync deletes the slice.
    */
   'late-caches': (seed, options) => {
     const steps = historyOf(seed, options)
     const lastPause = steps.findLastIndex(({ type }) => type === 'pause')
     const quiet = { type: 'quiet' } as const
     const deleted = new Set<string>()
+    const withoutOwner = new Set<string>()
+    const needsQuiet = (step: Step): boolean => {
+      if (step.type === 'spoil' && step.damage === 'take the owner off') {
+        withoutOwner.add(`${step.namespace}/${step.service}`)
+      } else if (step.type === 'delete' && step.plural === 'services') {
+        deleted.add(`${step.namespace}/${step.name}`)
+        return withoutOwner.delete(`${step.namespace}/${step.name}`)
+      } else if (step.type === 'create' && step.plural === 'services') {
+        return deleted.delete(`${step.namespace}/${step.object.metadata?.name}`)
+      }
+      return false
+    }
     return steps.flatMap((step, index): readonly Step[] => {
       if (freezes(step)) return [quiet, step, quiet]
-      if (step.type === 'delete' && step.plural === 'services') deleted.add(`${step.namespace}/${step.name}`)
-      const isAgain =
-        step.type === 'create' &&
-        step.plural === 'services' &&
-        deleted.delete(`${step.namespace}/${step.object.metadata?.name}`)
-      return isAgain || index === lastPause ? [quiet, step] : [step]
+      return needsQuiet(step) || index === lastPause ? [quiet, step] : [step]
     })
   },
   /** With an odd seed all 1,040 Pods are ready. */

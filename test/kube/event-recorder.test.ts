@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { createApiServer, inProcessTransport } from '../../src/apiserver/api-server.ts'
 import { KubeError, type KubeErrorCode } from '../../src/kube/errors.ts'
 import { type EventToRecord, referenceTo } from '../../src/kube/event-object.ts'
@@ -15,7 +15,7 @@ const minute = 60_000
 const regarding = { apiVersion: 'v1', kind: 'Service', namespace: 'ns', name: 'web', uid: 'u1' }
 const happened: EventToRecord = { regarding, type: 'Warning', reason: 'Failed', action: 'Reconcile', note: 'it broke' }
 
-function start(t: TestContext) {
+function start() {
   const api = new ScriptedApi()
   api.answer = () => ({})
   const time = new VirtualClock({ startWallMs: 1_800_000_000_000 })
@@ -23,7 +23,7 @@ function start(t: TestContext) {
   const recorder = new EventRecorder({
     api,
     clock: time.view(),
-    random: seededRandom(1, t.name),
+    random: seededRandom(1, 'test'),
     logger,
     reportingController: 'example.com/controller',
     reportingInstance: 'controller-host',
@@ -44,9 +44,9 @@ function start(t: TestContext) {
 }
 
 /** A recorder beside an in-process API server. */
-function startBesideServer(t: TestContext) {
+function startBesideServer() {
   const time = new VirtualClock()
-  const [clock, random, logger] = [time.view(), seededRandom(1, t.name), memoryLogger()]
+  const [clock, random, logger] = [time.view(), seededRandom(1, 'test'), memoryLogger()]
   const api = restKubeApi({ transport: inProcessTransport(createApiServer({ clock, random })), clock, random })
   const reporter = { reportingController: 'example.com/controller', reportingInstance: 'controller-host' }
   const recorder = new EventRecorder({ api, clock, random, logger, ...reporter })
@@ -59,8 +59,8 @@ function startBesideServer(t: TestContext) {
   return { time, api, logger, recorder, stop }
 }
 
-test('an event is written as an Event of events.k8s.io/v1 in the namespace of the object that it regards', async (t) => {
-  const { api, time, recorder, written, stop } = start(t)
+test('an event is written as an Event of events.k8s.io/v1 in the namespace of the object that it regards', async () => {
+  const { api, time, recorder, written, stop } = start()
   recorder.record(happened)
   await time.advance(0)
   const [{ call, event } = assert.fail()] = written()
@@ -83,9 +83,9 @@ test('an event is written as an Event of events.k8s.io/v1 in the namespace of th
   await stop()
 })
 
-test('an event is written once its namespace exists, and dropped if the namespace is never created', async (t) => {
+test('an event is written once its namespace exists, and dropped if the namespace is never created', async () => {
   for (const isMade of [true, false]) {
-    const { time, api, logger, recorder, stop } = startBesideServer(t)
+    const { time, api, logger, recorder, stop } = startBesideServer()
     recorder.record(happened)
     await time.advance(5_000)
     if (isMade) await api.create(namespaces, { metadata: { name: 'ns' } })
@@ -96,8 +96,8 @@ test('an event is written once its namespace exists, and dropped if the namespac
   }
 })
 
-test('an event about an object without a namespace is written to default', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('an event about an object without a namespace is written to default', async () => {
+  const { time, recorder, written, stop } = start()
   recorder.record({ ...happened, regarding: referenceTo({ kind: 'ServiceCIDR', metadata: { name: 'kubernetes' } }) })
   await time.advance(0)
   assert.deepEqual(written()[0]?.event.regarding, { kind: 'ServiceCIDR', name: 'kubernetes' })
@@ -105,8 +105,8 @@ test('an event about an object without a namespace is written to default', async
   await stop()
 })
 
-test('a note is cut to 1,024 bytes between characters, and a name is cut so that the suffix fits', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('a note is cut to 1,024 bytes between characters, and a name is cut so that the suffix fits', async () => {
+  const { time, recorder, written, stop } = start()
   recorder.record({ ...happened, note: `${'x'.repeat(1022)}€uro`, regarding: { ...regarding, name: 'n'.repeat(253) } })
   await time.advance(0)
   assert.equal(written()[0]?.event.note, 'x'.repeat(1022))
@@ -114,8 +114,8 @@ test('a note is cut to 1,024 bytes between characters, and a name is cut so that
   await stop()
 })
 
-test('an event about an object whose name is invalid for an Event gets a UUID as its name', async (t) => {
-  const { time, api, recorder, stop } = startBesideServer(t)
+test('an event about an object whose name is invalid for an Event gets a UUID as its name', async () => {
+  const { time, api, recorder, stop } = startBesideServer()
   await api.create(namespaces, { metadata: { name: 'default' } })
   for (const name of ['fd00::1', 'Upper', '']) {
     const metadata = { name, uid: `u ${name}` }
@@ -128,8 +128,8 @@ test('an event about an object whose name is invalid for an Event gets a UUID as
   await stop()
 })
 
-test('repetitions are counted: the second is written at once, the others when the series ends', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('repetitions are counted: the second is written at once, the others when the series ends', async () => {
+  const { time, recorder, written, stop } = start()
   recorder.record(happened)
   await time.advance(1_000)
   for (let i = 2; i <= 10; i++) {
@@ -150,8 +150,8 @@ test('repetitions are counted: the second is written at once, the others when th
   await stop()
 })
 
-test('a series that does not end is written every half hour', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('a series that does not end is written every half hour', async () => {
+  const { time, recorder, written, stop } = start()
   for (let i = 0; i < 240; i++) {
     recorder.record(happened)
     await time.advance(minute)
@@ -161,8 +161,8 @@ test('a series that does not end is written every half hour', async (t) => {
   await stop()
 })
 
-test('an event that differs in any part, or repeats after six quiet minutes, becomes an Event of its own', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('an event that differs in any part, or repeats after six quiet minutes, becomes an Event of its own', async () => {
+  const { time, recorder, written, stop } = start()
   recorder.record(happened)
   recorder.record({ ...happened, note: 'otherwise' })
   recorder.record({ ...happened, action: 'Delete' })
@@ -179,8 +179,8 @@ test('an event that differs in any part, or repeats after six quiet minutes, bec
   await stop()
 })
 
-test('the count of a series is written when the next series begins', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('the count of a series is written when the next series begins', async () => {
+  const { time, recorder, written, stop } = start()
   await time.advance(minute)
   for (let i = 1; i <= 3; i++) {
     recorder.record(happened)
@@ -201,8 +201,8 @@ test('the count of a series is written when the next series begins', async (t) =
   )
 })
 
-test('the name of an Event contains the time of the event to the millisecond', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('the name of an Event contains the time of the event to the millisecond', async () => {
+  const { time, recorder, written, stop } = start()
   for (let i = 0; i < 20; i++) recorder.record({ ...happened, note: String(i) })
   await time.advance(0)
   assert.equal(written().length, 20)
@@ -213,8 +213,8 @@ test('the name of an Event contains the time of the event to the millisecond', a
   await stop()
 })
 
-test('if more events occur than are remembered, the oldest is forgotten, and no other', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('if more events occur than are remembered, the oldest is forgotten, and no other', async () => {
+  const { time, recorder, written, stop } = start()
   const about = (uid: number) => recorder.record({ ...happened, regarding: { ...regarding, uid: String(uid) } })
   for (let uid = 0; uid <= 4_096; uid++) {
     about(uid)
@@ -234,8 +234,8 @@ test('if more events occur than are remembered, the oldest is forgotten, and no 
   await stop()
 })
 
-test('one object causes 25 new Events at once and then one every five minutes; other objects are not limited', async (t) => {
-  const { time, logger, recorder, written, stop } = start(t)
+test('one object causes 25 new Events at once and then one every five minutes; other objects are not limited', async () => {
+  const { time, logger, recorder, written, stop } = start()
   for (let i = 0; i < 40; i++) recorder.record({ ...happened, note: String(i) })
   recorder.record({ ...happened, regarding: { ...regarding, uid: 'other' } })
   await time.advance(0)
@@ -249,8 +249,8 @@ test('one object causes 25 new Events at once and then one every five minutes; o
   await stop()
 })
 
-test('while the server is away at most 1,000 events are queued, and they are written in order afterwards', async (t) => {
-  const { api, time, recorder, written, refuse, stop } = start(t)
+test('while the server is away at most 1,000 events are queued, and they are written in order afterwards', async () => {
+  const { api, time, recorder, written, refuse, stop } = start()
   refuse('Unreachable')
   for (let i = 0; i < 100_000; i++) recorder.record({ ...happened, regarding: { ...regarding, name: `s${i}` } })
   await time.advance(60 * minute)
@@ -271,8 +271,8 @@ test('while the server is away at most 1,000 events are queued, and they are wri
 })
 
 for (const code of ['Unreachable', 'TooManyRequests', 'Unauthorized', 'NoCredentials'] as const) {
-  test(`repetitions during five minutes of ${code} are created as one series afterwards`, async (t) => {
-    const { api, time, recorder, written, refuse, stop } = start(t)
+  test(`repetitions during five minutes of ${code} are created as one series afterwards`, async () => {
+    const { api, time, recorder, written, refuse, stop } = start()
     refuse(code)
     for (let i = 0; i < 5; i++) recorder.record(happened)
     await time.advance(5 * minute)
@@ -285,8 +285,8 @@ for (const code of ['Unreachable', 'TooManyRequests', 'Unauthorized', 'NoCredent
 }
 
 for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) {
-  test(`an event refused with ${code} is dropped, and does not block the next one`, async (t) => {
-    const { api, time, logger, recorder, written, refuse, stop } = start(t)
+  test(`an event refused with ${code} is dropped, and does not block the next one`, async () => {
+    const { api, time, logger, recorder, written, refuse, stop } = start()
     refuse(code)
     recorder.record(happened)
     await time.advance(minute)
@@ -308,8 +308,8 @@ for (const code of ['Forbidden', 'Invalid', 'NotFound', 'BadRequest'] as const) 
   })
 }
 
-test('an event is dropped after 12 attempts that end with a ServerError', async (t) => {
-  const { api, time, recorder, refuse, stop } = start(t)
+test('an event is dropped after 12 attempts that end with a ServerError', async () => {
+  const { api, time, recorder, refuse, stop } = start()
   refuse('ServerError')
   recorder.record(happened)
   await time.advance(10 * minute)
@@ -318,8 +318,8 @@ test('an event is dropped after 12 attempts that end with a ServerError', async 
   await stop()
 })
 
-test('an Event is not created twice if the answer to its creation was lost', async (t) => {
-  const { api, time, recorder, written, stop } = start(t)
+test('an Event is not created twice if the answer to its creation was lost', async () => {
+  const { api, time, recorder, written, stop } = start()
   let attempts = 0
   api.answer = ({ call }) => {
     if (call === 'create') throw new KubeError(attempts++ === 0 ? 'Timeout' : 'AlreadyExists', 'create')
@@ -336,8 +336,8 @@ test('an Event is not created twice if the answer to its creation was lost', asy
   await stop()
 })
 
-test('a series whose Event is gone is created again', async (t) => {
-  const { api, time, recorder, written, stop } = start(t)
+test('a series whose Event is gone is created again', async () => {
+  const { api, time, recorder, written, stop } = start()
   recorder.record(happened)
   await time.advance(0)
   api.answer = ({ call }) => {
@@ -352,8 +352,8 @@ test('a series whose Event is gone is created again', async (t) => {
   await stop()
 })
 
-test('at the end queued events and the counts of series are written', async (t) => {
-  const { time, recorder, written, stop } = start(t)
+test('at the end queued events and the counts of series are written', async () => {
+  const { time, recorder, written, stop } = start()
   for (let i = 0; i < 3; i++) {
     recorder.record(happened)
     await time.advance(0)
@@ -371,8 +371,8 @@ test('at the end queued events and the counts of series are written', async (t) 
   )
 })
 
-test('a server that hangs delays the end of the recorder by only one second', async (t) => {
-  const { api, time, recorder, controller, run } = start(t)
+test('a server that hangs delays the end of the recorder by only one second', async () => {
+  const { api, time, recorder, controller, run } = start()
   api.answer = ({ signal }) =>
     new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason), { once: true }))
   recorder.record(happened)
@@ -389,8 +389,8 @@ test('a server that hangs delays the end of the recorder by only one second', as
   await watched
 })
 
-test('the embedded API server accepts Events and their series', async (t) => {
-  const { time, api, recorder, stop } = startBesideServer(t)
+test('the embedded API server accepts Events and their series', async () => {
+  const { time, api, recorder, stop } = startBesideServer()
   await api.create(namespaces, { metadata: { name: 'ns' } })
   for (let i = 0; i < 3; i++) {
     recorder.record(happened)

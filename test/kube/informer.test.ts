@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { KubeError } from '../../src/kube/errors.ts'
 import { type Change, Informer, type InformerContext, SharedInformers } from '../../src/kube/informer.ts'
 import { endpoints, type KubeObject, type Service, services } from '../../src/kube/resources.ts'
@@ -12,7 +12,7 @@ import { added, bookmark, listOf, ScriptedApi, service } from './scripted-api.ts
 /**
  * A server that holds the Services a and b and accepts every watch. The test decides which events it sends after that.
  */
-function setUp(t: TestContext) {
+function setUp() {
   const api = new ScriptedApi()
   api.onWatch = (watch) => {
     watch.open()
@@ -21,7 +21,7 @@ function setUp(t: TestContext) {
   }
   const time = new VirtualClock()
   const logger = memoryLogger()
-  const context: InformerContext = { api, clock: time.view(), random: seededRandom(1, t.name), logger }
+  const context: InformerContext = { api, clock: time.view(), random: seededRandom(1, 'test'), logger }
   const controller = new AbortController()
   return { api, time, logger, context, controller }
 }
@@ -36,8 +36,8 @@ function recorder() {
   return { notified, handler }
 }
 
-test('handlers receive the first list, then every change with the old and the new object', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('handlers receive the first list, then every change with the old and the new object', async () => {
+  const { api, time, context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const { notified, handler } = recorder()
   informer.subscribe(handler)
@@ -56,8 +56,8 @@ test('handlers receive the first list, then every change with the old and the ne
   await run
 })
 
-test('a late subscriber receives the present objects at once', async (t) => {
-  const { context, controller } = setUp(t)
+test('a late subscriber receives the present objects at once', async () => {
+  const { context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
   await informer.whenSynced()
@@ -68,8 +68,8 @@ test('a late subscriber receives the present objects at once', async (t) => {
   await run
 })
 
-test('an object is stored by the namespace of its transformed copy, in the list and in later events', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('an object is stored by the namespace of its transformed copy, in the list and in later events', async () => {
+  const { api, time, context, controller } = setUp()
   const transform = ({ metadata }: Service): Service => {
     const { name, uid, resourceVersion } = metadata ?? {}
     return { metadata: { name, uid, resourceVersion } } as Partial<Service> as Service
@@ -88,8 +88,8 @@ test('an object is stored by the namespace of its transformed copy, in the list 
   await run
 })
 
-test('a subscriber with onlyChanges does not receive the present objects', async (t) => {
-  const { context, controller } = setUp(t)
+test('a subscriber with onlyChanges does not receive the present objects', async () => {
+  const { context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const early = recorder()
   informer.subscribe(early.handler, { onlyChanges: true })
@@ -102,8 +102,8 @@ test('a subscriber with onlyChanges does not receive the present objects', async
   await run
 })
 
-test('a subscriber added by a handler receives nothing twice, and one removed by a handler receives nothing more', async (t) => {
-  const { context, controller } = setUp(t)
+test('a subscriber added by a handler receives nothing twice, and one removed by a handler receives nothing more', async () => {
+  const { context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const inner = recorder()
   const leaving = recorder()
@@ -121,8 +121,8 @@ test('a subscriber added by a handler receives nothing twice, and one removed by
   await run
 })
 
-test('after an outage handlers receive the differences; the store stays readable meanwhile', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('after an outage handlers receive the differences; the store stays readable meanwhile', async () => {
+  const { api, time, context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const { notified, handler } = recorder()
   const run = informer.run(controller.signal)
@@ -153,8 +153,8 @@ test('after an outage handlers receive the differences; the store stays readable
 })
 
 for (const streams of [true, false]) {
-  test(`a long list is delivered with pauses, and later watch events are delivered after it; streams: ${streams}`, async (t) => {
-    const { api, time, context, controller } = setUp(t)
+  test(`a long list is delivered with pauses, and later watch events are delivered after it; streams: ${streams}`, async () => {
+    const { api, time, context, controller } = setUp()
     const names = Array.from({ length: 1_000 }, (_, index) => `s-${String(index).padStart(4, '0')}`)
     const deletion = { type: 'DELETED', object: service('s-0000', '6') } as const
     api.answer = () =>
@@ -189,9 +189,9 @@ for (const streams of [true, false]) {
   })
 }
 
-test('only the first list is delivered with pauses, and only on request; otherwise an index never lags behind the store', async (t) => {
+test('only the first list is delivered with pauses, and only on request; otherwise an index never lags behind the store', async () => {
   for (const pauses of [false, true]) {
-    const { api, time, context, controller } = setUp(t)
+    const { api, time, context, controller } = setUp()
     const names = Array.from({ length: 1_000 }, (_, index) => `s-${index}`)
     let version = 0
     api.onWatch = (watch) => {
@@ -226,8 +226,8 @@ test('only the first list is delivered with pauses, and only on request; otherwi
   }
 })
 
-test('a transform reduces objects before they are stored or delivered', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('a transform reduces objects before they are stored or delivered', async () => {
+  const { api, time, context, controller } = setUp()
   const transform = ({ metadata }: Service): Service => ({ metadata: { ...metadata, labels: { cut: 'yes' } } })
   const informer = new Informer({ ...context, resource: services, transform })
   const notified: (string | undefined)[] = []
@@ -242,9 +242,9 @@ test('a transform reduces objects before they are stored or delivered', async (t
   await run
 })
 
-test('a list is transformed while it arrives, streamed or in pages, before it is complete', async (t) => {
+test('a list is transformed while it arrives, streamed or in pages, before it is complete', async () => {
   for (const streamed of [true, false]) {
-    const { api, time, context, controller } = setUp(t)
+    const { api, time, context, controller } = setUp()
     const cut: (string | undefined)[] = []
     const transform = (object: Service): Service => {
       cut.push(object.metadata?.name)
@@ -266,8 +266,8 @@ test('a list is transformed while it arrives, streamed or in pages, before it is
   }
 })
 
-test('a resource that is not served has the state absent, and is followed once it is served', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('a resource that is not served has the state absent, and is followed once it is served', async () => {
+  const { api, time, context, controller } = setUp()
   const serve = api.onWatch
   api.onWatch = (watch) => watch.end(new KubeError('NotFound', 'the server could not find the requested resource'))
   const informer = new Informer({ ...context, resource: services })
@@ -282,8 +282,8 @@ test('a resource that is not served has the state absent, and is followed once i
   await run
 })
 
-test('a synced resource stays synced while a restarting server does not serve it yet', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('a synced resource stays synced while a restarting server does not serve it yet', async () => {
+  const { api, time, context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
   await informer.whenSynced()
@@ -302,16 +302,16 @@ test('a synced resource stays synced while a restarting server does not serve it
   await run
 })
 
-test('an abort ends the wait for the state of an informer', async (t) => {
-  const { context, controller } = setUp(t)
+test('an abort ends the wait for the state of an informer', async () => {
+  const { context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   controller.abort(new Error('enough'))
   await assert.rejects(informer.whenSynced(controller.signal), /enough/)
   await assert.rejects(informer.whenSettled(controller.signal), /enough/)
 })
 
-test('an informer runs once at a time, and can run again after it has ended', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('an informer runs once at a time, and can run again after it has ended', async () => {
+  const { api, time, context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
   await assert.rejects(informer.run(controller.signal), /already running/)
@@ -328,8 +328,8 @@ test('an informer runs once at a time, and can run again after it has ended', as
   assert.equal(notified.length, 2)
 })
 
-test('a restarted informer lists again, and handlers receive the missed changes', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('a restarted informer lists again, and handlers receive the missed changes', async () => {
+  const { api, time, context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   informer.restart()
   const run = informer.run(controller.signal)
@@ -346,8 +346,8 @@ test('a restarted informer lists again, and handlers receive the missed changes'
   await run
 })
 
-test('a watch that delivers nothing for five seconds after an answered write is restarted', async (t) => {
-  const { api, time, logger, context, controller } = setUp(t)
+test('a watch that delivers nothing for five seconds after an answered write is restarted', async () => {
+  const { api, time, logger, context, controller } = setUp()
   const { clock } = context
   const informer = new Informer({ ...context, resource: services })
   const run = informer.run(controller.signal)
@@ -383,8 +383,8 @@ test('a watch that delivers nothing for five seconds after an answered write is 
   await run
 })
 
-test('a list is not restarted while it arrives, nor soon after a long list', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('a list is not restarted while it arrives, nor soon after a long list', async () => {
+  const { api, time, context, controller } = setUp()
   const { clock } = context
   const informer = new Informer({ ...context, resource: services })
   const startMs = clock.monotonicMs()
@@ -406,8 +406,8 @@ test('a list is not restarted while it arrives, nor soon after a long list', asy
   await run
 })
 
-test('list handlers receive the request time of each complete list, after all of its changes', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('list handlers receive the request time of each complete list, after all of its changes', async () => {
+  const { api, time, context, controller } = setUp()
   const informer = new Informer({ ...context, resource: services })
   const { notified, handler } = recorder()
   const startMs = context.clock.monotonicMs()
@@ -431,8 +431,8 @@ test('list handlers receive the request time of each complete list, after all of
   await run
 })
 
-test('equal queries share one informer with one watch; another query has its own', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('equal queries share one informer with one watch; another query has its own', async () => {
+  const { api, time, context, controller } = setUp()
   const shared = new SharedInformers(context)
   const all = shared.get(services)
   const run = shared.run(controller.signal)
@@ -449,8 +449,8 @@ test('equal queries share one informer with one watch; another query has its own
   assert.equal(api.openWatches, 0)
 })
 
-test('shared informers log an outage once for all of them', async (t) => {
-  const { api, time, logger, context, controller } = setUp(t)
+test('shared informers log an outage once for all of them', async () => {
+  const { api, time, logger, context, controller } = setUp()
   const shared = new SharedInformers(context)
   for (const namespace of ['1', '2', '3', '4', '5', '6']) shared.get(services, { query: { namespace } })
   const run = shared.run(controller.signal)
@@ -470,8 +470,8 @@ test('shared informers log an outage once for all of them', async (t) => {
   await run
 })
 
-test('a handler that throws ends all shared informers, and the run rejects with its error', async (t) => {
-  const { api, time, context, controller } = setUp(t)
+test('a handler that throws ends all shared informers, and the run rejects with its error', async () => {
+  const { api, time, context, controller } = setUp()
   const shared = new SharedInformers(context)
   const mistake = new TypeError('a mistake in a handler')
   shared.get(endpoints)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { type TestContext, test } from 'node:test'
+import { test } from 'node:test'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { Availability } from '../../src/kube/availability.ts'
@@ -39,7 +39,7 @@ function countedClock(clock: Clock): Clock & { readonly pending: () => number } 
   }
 }
 
-function start(t: TestContext, api: ScriptedApi, sinkError?: Error, objectMs = 0, onObject = () => {}) {
+function start(api: ScriptedApi, sinkError?: Error, objectMs = 0, onObject = () => {}) {
   const time = new VirtualClock()
   const working = workingClock(time)
   const clock = countedClock(working.clock)
@@ -51,7 +51,7 @@ function start(t: TestContext, api: ScriptedApi, sinkError?: Error, objectMs = 0
     api,
     resource: services,
     clock,
-    random: seededRandom(1, t.name),
+    random: seededRandom(1, 'test'),
     logger,
     metrics,
     availability,
@@ -106,7 +106,7 @@ function pagingApi(): ScriptedApi {
   return api
 }
 
-test('a long streaming list yields to other work at least every 15 ms', async (t) => {
+test('a long streaming list yields to other work at least every 15 ms', async () => {
   const count = 2_000
   const api = new ScriptedApi()
   let received = 0
@@ -115,7 +115,7 @@ test('a long streaming list yields to other work at least every 15 ms', async (t
     for (let index = 0; index < count; index++) watch.send(added(service(`s${index}`, '3')))
     watch.send(bookmark('5', 'initial-events-end'))
   }
-  const { time, reported, stop } = start(t, api, undefined, 0.1, () => received++)
+  const { time, reported, stop } = start(api, undefined, 0.1, () => received++)
   const longest = longestWithoutPause(time, () => received)
   await time.advance(1_000)
   assert.equal(reported[0]?.split(' ').length, count + 1)
@@ -123,9 +123,9 @@ test('a long streaming list yields to other work at least every 15 ms', async (t
   await stop()
 })
 
-test('one request streams the list and continues as the watch', async (t) => {
+test('one request streams the list and continues as the watch', async () => {
   const api = streamingApi()
-  const { time, reported, stop, metrics } = start(t, api)
+  const { time, reported, stop, metrics } = start(api)
   await time.advance(0)
   api.lastWatch.send(added(service('b', '6')), bookmark('9'), { type: 'DELETED', object: service('a', '10') })
   await time.advance(0)
@@ -146,9 +146,9 @@ test('one request streams the list and continues as the watch', async (t) => {
   assert.equal(api.watches.length, 1)
 })
 
-test('changes before the end of a streaming list are part of the list', async (t) => {
+test('changes before the end of a streaming list are part of the list', async () => {
   const api = new ScriptedApi()
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(0)
   api.lastWatch.open().send(added(service('a', '1')), added(service('b', '2')))
   api.lastWatch.send({ type: 'MODIFIED', object: service('b', '3') }, { type: 'DELETED', object: service('a', '4') })
@@ -160,14 +160,14 @@ test('changes before the end of a streaming list are part of the list', async (t
   await stop()
 })
 
-test('a page whose continue token leads back to itself is requested again with pauses, and no list is delivered', async (t) => {
+test('a page whose continue token leads back to itself is requested again with pauses, and no list is delivered', async () => {
   const api = pagingApi()
   let astray = true
   api.answer = ({ of }) =>
     'continue' in of && of.continue === 'more' && !astray
       ? listOf('5', [service('b', '2')])
       : listOf('5', [service('a', '1')], 'more')
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(10_000)
   assert.ok(api.asked.length > 5 && api.asked.length < 60, `${api.asked.length} requests`)
   assert.deepEqual(reported, [])
@@ -177,17 +177,17 @@ test('a page whose continue token leads back to itself is requested again with p
   await stop()
 })
 
-test('pages whose continue tokens form a circle are requested with pauses, and no list is delivered', async (t) => {
+test('pages whose continue tokens form a circle are requested with pauses, and no list is delivered', async () => {
   const api = pagingApi()
   api.answer = ({ of }) => listOf('5', [service('a', '1')], 'continue' in of && of.continue === 'b' ? 'a' : 'b')
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(10_000)
   assert.ok(api.asked.length > 5 && api.asked.length < 60, `${api.asked.length} requests`)
   assert.deepEqual(reported, [])
   await stop()
 })
 
-test('a page with an unreadable object is requested again, and the list continues when the object is readable', async (t) => {
+test('a page with an unreadable object is requested again, and the list continues when the object is readable', async () => {
   const api = pagingApi()
   let odd = true
   api.answer = ({ of }) => {
@@ -196,7 +196,7 @@ test('a page with an unreadable object is requested again, and the list continue
     if (token === 'third') return listOf('5', [service('c', '3')])
     return listOf('5', [service('b', '2', odd ? { odd } : {})], 'third')
   }
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(10_000)
   assert.deepEqual(reported, [])
   odd = false
@@ -205,13 +205,13 @@ test('a page with an unreadable object is requested again, and the list continue
   await stop()
 })
 
-test('if streaming is refused, the list is requested in pages of 500, and streaming is not requested again', async (t) => {
+test('if streaming is refused, the list is requested in pages of 500, and streaming is not requested again', async () => {
   const api = pagingApi()
   api.answer = ({ of }) =>
     'continue' in of && of.continue === 'more'
       ? listOf('5', [service('b', '2')])
       : listOf('5', [{ metadata: { namespace: 'ns', name: 'a', resourceVersion: '1' } }], 'more')
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(0)
   assert.deepEqual(reported, ['= ns/a ns/b'])
   assert.deepEqual(
@@ -231,13 +231,13 @@ test('if streaming is refused, the list is requested in pages of 500, and stream
 
 test('a list whose pages have ever newer resourceVersions is watched from that of the first page', {
   timeout: 10_000,
-}, async (t) => {
+}, async () => {
   const api = pagingApi()
   api.answer = ({ of }) =>
     'continue' in of && of.continue === 'more'
       ? listOf('9', [service('b', '8')])
       : listOf('5', [service('a', '1')], 'more')
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(0)
   api.lastWatch.send(added(service('a', '7')))
   await time.advance(0)
@@ -248,7 +248,7 @@ test('a list whose pages have ever newer resourceVersions is watched from that o
 
 test('if every streaming list breaks, but nothing else does, the list is requested in pages', {
   timeout: 10_000,
-}, async (t) => {
+}, async () => {
   const api = pagingApi()
   api.onWatch = (watch) => {
     watch.open()
@@ -256,7 +256,7 @@ test('if every streaming list breaks, but nothing else does, the list is request
     watch.send(added(service('a', '3')))
     watch.end(new KubeError('Unreachable', 'connection closed by the server'))
   }
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(5_000)
   assert.deepEqual(reported, ['= ns/a'])
   assert.equal(api.lastWatch.query.resourceVersion, '5')
@@ -292,12 +292,12 @@ test('list items get the apiVersion and kind that API servers omit', async () =>
 })
 
 for (const traffic of ['is silent', 'sends events without end']) {
-  test(`pages are requested from a server that ignores the request for a streaming list and ${traffic}`, async (t) => {
+  test(`pages are requested from a server that ignores the request for a streaming list and ${traffic}`, async () => {
     const api = pagingApi()
     api.onWatch = (watch) => {
       watch.open()
     }
-    const { time, reported, stop } = start(t, api)
+    const { time, reported, stop } = start(api)
     for (let second = 0; second < 61 && reported.length === 0; second++) {
       if (traffic !== 'is silent') api.lastWatch.send(added(service('a', String(second + 1))))
       await time.advance(1_000)
@@ -312,12 +312,12 @@ for (const [perSecond, takesMs] of [
   [600, 90_000],
   [400, 60_000],
 ] as const) {
-  test(`a streaming list that delivers ${perSecond} objects a second may last ${takesMs} ms`, async (t) => {
+  test(`a streaming list that delivers ${perSecond} objects a second may last ${takesMs} ms`, async () => {
     const api = pagingApi()
     api.onWatch = (watch) => {
       watch.open()
     }
-    const { time, reported, stop } = start(t, api)
+    const { time, reported, stop } = start(api)
     for (let second = 0; second < 90 && reported.length === 0; second++) {
       const first = second * perSecond
       const names = Array.from({ length: perSecond }, (_, index) => `a${first + index}`)
@@ -363,7 +363,7 @@ test('a watch does not hold the objects of its streaming list in memory', async 
   await run
 })
 
-test('after a continue token has expired, the whole list is requested in one piece', async (t) => {
+test('after a continue token has expired, the whole list is requested in one piece', async () => {
   const api = pagingApi()
   api.answer = ({ of }) => {
     if ('continue' in of && of.continue !== undefined) throw new KubeError('Expired', 'the token is too old')
@@ -371,16 +371,16 @@ test('after a continue token has expired, the whole list is requested in one pie
       ? listOf('5', [service('a', '1')], 'more')
       : listOf('6', [service('a', '1'), service('b', '2')])
   }
-  const { time, reported, stop, logged } = start(t, api)
+  const { time, reported, stop, logged } = start(api)
   await time.advance(1_000)
   assert.deepEqual(reported, ['= ns/a ns/b'])
   assert.deepEqual(logged(), [])
   await stop()
 })
 
-test('a watch that ends among changes of one resourceVersion is followed by a new list, but not after a bookmark', async (t) => {
+test('a watch that ends among changes of one resourceVersion is followed by a new list, but not after a bookmark', async () => {
   const api = streamingApi()
-  const { time, stop } = start(t, api)
+  const { time, stop } = start(api)
   const deleted = (name: string, resourceVersion: string) =>
     api.lastWatch.send({ type: 'DELETED', object: { metadata: { namespace: 'ns', name, resourceVersion } } })
   await time.advance(60_000)
@@ -399,9 +399,9 @@ test('a watch that ends among changes of one resourceVersion is followed by a ne
   await stop()
 })
 
-test('after a watch that the server ends in order, the next begins at once from the last received resourceVersion', async (t) => {
+test('after a watch that the server ends in order, the next begins at once from the last received resourceVersion', async () => {
   const api = streamingApi()
-  const { time, reported, stop, logged } = start(t, api)
+  const { time, reported, stop, logged } = start(api)
   await time.advance(60_000)
   api.lastWatch.send(bookmark('42'))
   await time.advance(80_000)
@@ -415,9 +415,9 @@ test('after a watch that the server ends in order, the next begins at once from 
   await stop()
 })
 
-test('every watch has a timeoutSeconds from 300 to 600, which varies', async (t) => {
+test('every watch has a timeoutSeconds from 300 to 600, which varies', async () => {
   const api = streamingApi()
-  const { time, stop } = start(t, api)
+  const { time, stop } = start(api)
   for (let i = 0; i < 50; i++) {
     await time.advance(2_000)
     api.lastWatch.end()
@@ -428,9 +428,9 @@ test('every watch has a timeoutSeconds from 300 to 600, which varies', async (t)
   await stop()
 })
 
-test('a server that ends every watch at once receives fewer than 90 watches a minute', async (t) => {
+test('a server that ends every watch at once receives fewer than 90 watches a minute', async () => {
   const api = streamingApi()
-  const { time, stop } = start(t, api)
+  const { time, stop } = start(api)
   await time.advance(0)
   api.onWatch = (watch) => watch.open().end()
   api.lastWatch.end()
@@ -481,9 +481,9 @@ const troubles: readonly {
 ]
 
 for (const { name, happens, relists } of troubles) {
-  test(`${name} ends a watch, and ${relists ? 'the reflector lists again' : 'the next watch starts at the last resourceVersion'}`, async (t) => {
+  test(`${name} ends a watch, and ${relists ? 'the reflector lists again' : 'the next watch starts at the last resourceVersion'}`, async () => {
     const api = streamingApi()
-    const { time, reported, stop, logged } = start(t, api)
+    const { time, reported, stop, logged } = start(api)
     await time.advance(30_000)
     happens(api.lastWatch)
     await time.advance(1_000)
@@ -498,9 +498,9 @@ for (const { name, happens, relists } of troubles) {
   })
 }
 
-test('an outage that begins with a broken watch lasts until the next watch is open', async (t) => {
+test('an outage that begins with a broken watch lasts until the next watch is open', async () => {
   const api = streamingApi()
-  const { time, availability, stop, logged } = start(t, api)
+  const { time, availability, stop, logged } = start(api)
   await time.advance(30_000)
   api.onWatch = () => {}
   api.lastWatch.end(new KubeError('Unreachable', 'cut'))
@@ -525,9 +525,9 @@ const HOURS = {
 } as const satisfies Partial<Record<KubeErrorCode, readonly string[]>>
 
 for (const [code, lines] of Object.entries(HOURS) as [KubeErrorCode, readonly string[]][]) {
-  test(`an hour of ${code} causes ${lines.length} log lines, and is over within a second of its end`, async (t) => {
+  test(`an hour of ${code} causes ${lines.length} log lines, and is over within a second of its end`, async () => {
     const api = streamingApi()
-    const { time, reported, stop, logged } = start(t, api)
+    const { time, reported, stop, logged } = start(api)
     await time.advance(30_000)
     api.onWatch = (watch) => watch.end(new KubeError(code, code))
     api.answer = () => {
@@ -549,10 +549,10 @@ for (const [code, lines] of Object.entries(HOURS) as [KubeErrorCode, readonly st
   })
 }
 
-test('a refused request is retried at growing intervals of at most 10 seconds', async (t) => {
+test('a refused request is retried at growing intervals of at most 10 seconds', async () => {
   const api = streamingApi()
   api.onWatch = (watch) => watch.end(new KubeError('NotFound', 'the server could not find the resource'))
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(600_000)
   assert.ok(api.watches.length > 60 && api.watches.length < 90, `${api.watches.length} attempts`)
   assert.equal(reported[0], 'absent')
@@ -562,10 +562,10 @@ test('a refused request is retried at growing intervals of at most 10 seconds', 
   await stop()
 })
 
-test('a wait that the server requests is observed', async (t) => {
+test('a wait that the server requests is observed', async () => {
   const api = streamingApi()
   api.onWatch = (watch) => watch.end(new KubeError('TooManyRequests', 'later', { retryAfterMs: 4_000 }))
-  const { time, stop } = start(t, api)
+  const { time, stop } = start(api)
   await time.advance(3_999)
   assert.equal(api.watches.length, 1)
   await time.advance(1)
@@ -573,9 +573,9 @@ test('a wait that the server requests is observed', async (t) => {
   await stop()
 })
 
-test('a silent watch is given up after 90 seconds, and the next continues from the same resourceVersion', async (t) => {
+test('a silent watch is given up after 90 seconds, and the next continues from the same resourceVersion', async () => {
   const api = streamingApi()
-  const { time, stop, logged } = start(t, api)
+  const { time, stop, logged } = start(api)
   await time.advance(60_000)
   api.lastWatch.send(bookmark('8'))
   await time.advance(89_999)
@@ -588,7 +588,7 @@ test('a silent watch is given up after 90 seconds, and the next continues from t
   await stop()
 })
 
-test('a page without an answer is requested again after 10 seconds; each timeout doubles the next, up to a minute', async (t) => {
+test('a page without an answer is requested again after 10 seconds; each timeout doubles the next, up to a minute', async () => {
   const api = pagingApi()
   const list = api.answer
   const neverAnswered = ({ signal }: Parameters<typeof list>[0]) =>
@@ -596,7 +596,7 @@ test('a page without an answer is requested again after 10 seconds; each timeout
       signal?.addEventListener('abort', () => reject(signal.reason))
     })
   api.answer = neverAnswered
-  const { time, reported, stop, logged } = start(t, api)
+  const { time, reported, stop, logged } = start(api)
   const askedMs: number[] = []
   while (api.asked.length < 6) {
     await time.runUntil(() => api.asked.length > askedMs.length, 70_000)
@@ -611,7 +611,7 @@ test('a page without an answer is requested again after 10 seconds; each timeout
   await stop()
 })
 
-test('a slow page is requested again unchanged, and later lists get as much time from the first request on', async (t) => {
+test('a slow page is requested again unchanged, and later lists get as much time from the first request on', async () => {
   const api = new ScriptedApi()
   // Streaming lists break, so the reflector requests pages.
   api.onWatch = (watch) => {
@@ -619,7 +619,7 @@ test('a slow page is requested again unchanged, and later lists get as much time
     else watch.open()
   }
   let tookMs = 30_000
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   api.answer = ({ signal }) =>
     new Promise((resolve, reject) => {
       const cancel = time.view().schedule(tookMs, () => resolve(listOf('5', [service('a', '3')])))
@@ -651,9 +651,9 @@ test('a slow page is requested again unchanged, and later lists get as much time
   await stop()
 })
 
-test('half an hour of silence from one resourceVersion is followed by a new list', async (t) => {
+test('half an hour of silence from one resourceVersion is followed by a new list', async () => {
   const api = streamingApi()
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   await time.advance(1_799_999)
   assert.deepEqual(reported, ['= ns/a'])
   assert.equal(api.watches.length, 20)
@@ -662,9 +662,9 @@ test('half an hour of silence from one resourceVersion is followed by a new list
   await stop()
 })
 
-test('bookmarks keep a quiet watch alive', async (t) => {
+test('bookmarks keep a quiet watch alive', async () => {
   const api = streamingApi()
-  const { time, stop } = start(t, api)
+  const { time, stop } = start(api)
   for (let minute = 1; minute <= 60; minute++) {
     await time.advance(60_000)
     api.lastWatch.send(bookmark(String(minute + 5)))
@@ -673,7 +673,7 @@ test('bookmarks keep a quiet watch alive', async (t) => {
   await stop()
 })
 
-test('from the second long list in a row without a watch, lists take at most a fourth of the time', async (t) => {
+test('from the second long list in a row without a watch, lists take at most a fourth of the time', async () => {
   const failed = { kind: 'Status', code: 500, reason: 'InternalError' }
   for (const [listMs, everyMs] of [
     [2_000, 10_000],
@@ -690,7 +690,7 @@ test('from the second long list in a row without a watch, lists take at most a f
     }
     // The first watch begins before `run` is set.
     api.onWatch = (watch) => queueMicrotask(() => serve(watch))
-    const run = start(t, api)
+    const run = start(api)
     await run.time.advance(10 * everyMs + listMs + 2_000)
     const [firstGap = 0, ...gaps] = lists.slice(1).map((atMs, index) => atMs - (lists[index] ?? 0))
     assert.ok(firstGap < listMs + 1_000, `${firstGap} ms`)
@@ -700,9 +700,9 @@ test('from the second long list in a row without a watch, lists take at most a f
   }
 })
 
-test('a list that took long because the server hung does not delay the list after the next restart', async (t) => {
+test('a list that took long because the server hung does not delay the list after the next restart', async () => {
   const api = streamingApi()
-  const { time, reported, stop } = start(t, api)
+  const { time, reported, stop } = start(api)
   const expired = new KubeError('Expired', 'too old')
   await time.advance(60_000)
   api.onWatch = () => {}
@@ -719,10 +719,10 @@ test('a list that took long because the server hung does not delay the list afte
   await stop()
 })
 
-test('an error of the sink rejects the run, and no watch and no timer is left', async (t) => {
+test('an error of the sink rejects the run, and no watch and no timer is left', async () => {
   const api = streamingApi()
   const mistake = new TypeError('a mistake in a handler')
-  const { time, clock, run } = start(t, api, mistake)
+  const { time, clock, run } = start(api, mistake)
   const ended = assert.rejects(run, mistake)
   await time.advance(0)
   api.lastWatch.send(added(service('b', '6')))
@@ -732,14 +732,14 @@ test('an error of the sink rejects the run, and no watch and no timer is left', 
 })
 
 for (const moment of ['listing', 'watching', 'waiting'] as const) {
-  test(`stopping while ${moment} leaves no watch and no timer, and no more requests are sent`, async (t) => {
+  test(`stopping while ${moment} leaves no watch and no timer, and no more requests are sent`, async () => {
     const api = moment === 'listing' ? pagingApi() : streamingApi()
     if (moment === 'listing') {
       api.answer = ({ signal }) =>
         new Promise((_, reject) => signal?.addEventListener('abort', () => reject(signal.reason)))
     }
     if (moment === 'waiting') api.onWatch = (watch) => watch.end(unreachable)
-    const { time, stop } = start(t, api)
+    const { time, stop } = start(api)
     await time.advance(50)
     const before = api.watches.length + api.asked.length
     await stop()

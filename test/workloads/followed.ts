@@ -81,7 +81,7 @@ class Followed<T extends KubeObject> {
 export async function followPodsAndServices(t: TestContext) {
   const api = new ScriptedApi()
   const time = new VirtualClock()
-  const context = { api, clock: time.view(), random: seededRandom(1, t.name), logger: silentLogger }
+  const context = { api, clock: time.view(), random: seededRandom(1, 'test'), logger: silentLogger }
   const world = {
     pods: new Followed<Pod>(context, time, pods, trimPod),
     services: new Followed<Service>(context, time, services, trimService),

@@ -188,7 +188,7 @@ test('masters are shown and evicted with etcd alone, without an API server', asy
   assert.match(failed.stderr, /^apiserver-bootstrap: [^\n]+\n$/)
 })
 
-test('on kine an eviction watches a lease for one TTL before it decides whether the master is alive', async (t) => {
+test('on kine an eviction watches whether a lease is renewed; if so it is refused, otherwise the lease expires', async (t) => {
   const owner = openOwner(t)
   const kine = await startKine(owner)
   const store = openStore(t, kine.url)
@@ -230,7 +230,7 @@ test('on kine an eviction watches a lease for one TTL before it decides whether 
   assert.deepEqual([ended.code, ended.stdout], [0, 'the lease of 192.0.2.1 has expired\n'])
 })
 
-test('with Leases a killed fleet is shown as not renewed, and a dead member of it can be evicted', async (t) => {
+test('with Leases a killed fleet is shown as not renewed; its members can be evicted, but all stay listed', async (t) => {
   const owner = openOwner(t)
   const { server } = await startCluster(owner, { kind: 'bare' })
   const { run, list, start } = programIn(owner)
@@ -258,7 +258,8 @@ test('with Leases a killed fleet is shown as not renewed, and a dead member of i
   assert.match(live.stderr, /^watching for 8s [^\n]*\nrefused: 192\.0\.2\.1 is alive \(held by [^\n]*\n$/)
 
   for (const master of masters) await master.kill()
-  await watching.output(/\n\nADDRESS .*\n192\.0\.2\.1 .* over +yes +yes +the lease is not renewed\n/, withinMs)
+  const over = (address: string): string => `${address} .* over +yes +yes +the lease is not renewed\\n`
+  await watching.output(new RegExp(`\\n\\nADDRESS .*\\n${addresses.map(over).join('')}`), withinMs)
   assert.deepEqual(await stopped(watching), { code: 0, signal: null })
   assert.equal(watching.stderr(), '')
 
@@ -287,6 +288,12 @@ test('with Leases a killed fleet is shown as not renewed, and a dead member of i
       ['192.0.2.2', true],
     ],
   )
+  assert.equal((await run('masters', 'evict', '192.0.2.2', '--yes', ...flags)).code, 0)
+  assert.deepEqual(
+    (await list(...flags)).map((master) => [master.address, master.hasLease, ...(codesOf(master) ?? [])]),
+    addresses.map((address) => [address, false, 'listed-without-lease']),
+  )
+  assert.deepEqual(listedIn((await readState(server.api)).endpoints), addresses)
 })
 
 function stopped(child: Child): Child['exited'] {

@@ -1,3 +1,3 @@
 import { testChurn } from '../real/repair-churn.ts'
 
-testChurn('bare-1.32')
+testChurn('bare-1.32', { untilFreed: true })

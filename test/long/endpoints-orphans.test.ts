@@ -122,7 +122,7 @@ describe('EndpointSlices of deleted Services', { concurrency: 1 }, () => {
   test('are left to a running garbage collector, and disappear without warnings if it hangs for the grace period', async () => {
     for (const name of ['web', 'bare', 'hand']) await whenListed(name, [], graceMs + withinMs)
     const collector = await startControllerManager(owner, server, ['garbage-collector-controller'])
-    const deletedBefore = await metricOf(program, deletions)
+    const deletedBefore = (await metricOf(program, deletions)) ?? assert.fail(`no ${deletions}`)
     const names = Array.from({ length: 10 }, (_, index) => `web-${index}`)
     for (const name of names) await addService(name, selecting('web'))
     await addByHand('hand')
@@ -136,9 +136,21 @@ describe('EndpointSlices of deleted Services', { concurrency: 1 }, () => {
     for (const name of names) await addService(name, selecting('web'))
     for (const name of names) await whenListed(name, ['10.244.0.1'])
     collector.signal('SIGSTOP')
-    await Promise.all(names.map(deleteService))
-    // The collector continues while this program deletes the slices.
-    await sleep(graceMs)
+    const [first, second] = [names.slice(0, 5), names.slice(5)]
+    await Promise.all(first.map(deleteService))
+    await sleep(4_000)
+    await Promise.all(second.map(deleteService))
+    const dueAtMs = performance.now() + graceMs
+    for (const name of names) assert.deepEqual(await addressesOf(name), ['10.244.0.1'])
+    for (const name of first) await whenListed(name, [], graceMs)
+    await untilPasses(
+      'the deletions to be counted',
+      async () => assert.equal(await metricOf(program, deletions), deletedBefore + first.length),
+      { withinMs: 1_000 },
+    )
+    for (const name of second) assert.deepEqual(await addressesOf(name), ['10.244.0.1'])
+    // The collector continues while this program deletes the other slices.
+    await sleep(dueAtMs - performance.now())
     collector.signal('SIGCONT')
     for (const name of names) await whenListed(name, [])
     await sleep(2_000)

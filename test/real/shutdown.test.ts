@@ -130,6 +130,7 @@ describe('shutdown of a master', () => {
       [['192.0.2.1', 'written', auditUser(hostname())]],
     )
     await whenListed('192.0.2.2')
+    const withdrawnAt = history.length
     const stored: Readonly<Record<string, (state: Transition['state']) => readonly (Service | undefined)[]>> = {
       services: ({ service }) => [service],
       endpoints: (state) => [state.endpoints],
@@ -154,9 +155,19 @@ describe('shutdown of a master', () => {
     assert.equal((await eventsFor(server.api, 'MasterWithdrawn')).length, 1)
     const state = await whenRight(server.api, { addresses: ['192.0.2.2'], port: server.port }, 0)
     assert.deepEqual(listedIn(state.endpoints), ['192.0.2.2'])
-    await sleep(5000)
+    // Several reconciliations of both masters.
+    await sleep(8000)
     await whenListed('192.0.2.2')
+    const lists = history
+      .slice(withdrawnAt)
+      .flatMap(({ state }) => [listedIn(state.endpoints), listedInSlices(state.slices)])
+    assert.deepEqual(
+      lists.filter((list) => list.includes('192.0.2.1')),
+      [],
+      'no later write lists the withdrawn address',
+    )
     assert.deepEqual(without('192.0.2.2', history, since), [])
+    await untilPasses('the audit trail', assertAudited, { withinMs: 10_000 })
     for (const master of masters) master.assertRunning()
   })
 

@@ -58,13 +58,14 @@ test('an etcd lease of less than two seconds lasts two, and its keys expire toge
 })
 
 test('with an expiry step a key expires at the next step after its lease, not before', async () => {
-  const { time, etcd } = setUp({ expiryStepMs: 500 })
+  const { time, clock, etcd } = setUp({ expiryStepMs: 500 })
   await time.advance(100)
   const { received, stop } = follow(etcd, '/')
   await etcd.create('/a', bytes('1'), { lease: (await etcd.grantLease(2, signal)).id, signal })
-  await time.advance(2_000)
+  const stepMs = Math.ceil((clock.monotonicMs() + 2_000) / 500) * 500
+  await time.advance(stepMs - 1 - clock.monotonicMs())
   assert.deepEqual(await keys(etcd), ['/a'])
-  await time.advance(500)
+  await time.advance(1)
   assert.deepEqual(await keys(etcd), [])
   assert.deepEqual(
     received.at(-1)?.map(({ type }) => type),

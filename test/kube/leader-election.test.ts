@@ -528,7 +528,9 @@ async function leaderOfServer() {
   const transport: Transport = {
     ...direct,
     async send(request, signal) {
-      return refusals-- > 0 ? refusedWith(429, retryAfterSeconds) : direct.send(request, signal)
+      if (refusals === 0) return direct.send(request, signal)
+      refusals--
+      return refusedWith(429, retryAfterSeconds)
     },
   }
   const refuse = (times: number, seconds: number): void => {
@@ -548,15 +550,17 @@ async function leaderOfServer() {
     await time.advance(withinMs)
     await run
   }
-  return { api, time, logger, refuse, end }
+  return { api, time, logger, refuse, refusalsLeft: () => refusals, end }
 }
 
 test('two renewals that the server refuses with a Retry-After of five seconds do not end the leadership', {
   timeout: 30_000,
 }, async () => {
-  const { time, logger, refuse, end } = await leaderOfServer()
+  const { api, time, logger, refuse, refusalsLeft, end } = await leaderOfServer()
   refuse(2, 5)
   await time.advance(20_000)
+  assert.equal(refusalsLeft(), 0)
+  assert.equal((await api.get(leases, { namespace: 'kube-system', name: 'c' })).spec?.holderIdentity, 'a')
   await end(1_000)
   assert.deepEqual(
     logger.lines.filter(({ level }) => level === 'info').map(({ message }) => message),
@@ -567,9 +571,10 @@ test('two renewals that the server refuses with a Retry-After of five seconds do
 test('a release that the server refuses with a Retry-After of one second succeeds after that', {
   timeout: 30_000,
 }, async () => {
-  const { api, refuse, end } = await leaderOfServer()
+  const { api, refuse, refusalsLeft, end } = await leaderOfServer()
   refuse(1, 1)
   await end(3_000)
+  assert.equal(refusalsLeft(), 0)
   const lease = await api.get(leases, { namespace: 'kube-system', name: 'c' })
   assert.equal(lease.spec?.holderIdentity, '')
 })

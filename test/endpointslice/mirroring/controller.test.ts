@@ -268,17 +268,19 @@ test('a slice changed or deleted during its update is corrected', async () => {
   const [slice] = await cluster.slices('db')
   assert.ok(slice)
   cluster.written()
-  await Promise.all([
-    cluster.api.update(endpointSlices, { ...slice, endpoints: [] }),
-    cluster.updateEndpoints('db', subsetOf('192.0.2.2')),
-  ])
-  await cluster.pass(2_000)
+  // The server receives an update half a second after it was sent.
+  cluster.faults.add({ fault: { type: 'delay', ms: 500 }, pathPrefix: slicesPath, methods: ['PUT'] })
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.2'))
+  await cluster.pass(100)
+  await cluster.api.update(endpointSlices, { ...slice, endpoints: [] })
+  await cluster.pass(4_000)
+  assert.deepEqual(cluster.written(), ['PUT 409', 'PUT 200'])
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.2'])
-  await Promise.all([
-    cluster.api.delete(endpointSlices, { namespace: 'other', name: slice.metadata?.name ?? '' }),
-    cluster.updateEndpoints('db', subsetOf('192.0.2.3')),
-  ])
-  await cluster.pass(2_000)
+  await cluster.updateEndpoints('db', subsetOf('192.0.2.3'))
+  await cluster.pass(100)
+  await cluster.api.delete(endpointSlices, { namespace: 'other', name: slice.metadata?.name ?? '' })
+  await cluster.pass(4_000)
+  assert.deepEqual(cluster.written(), ['PUT 404', 'POST 201'])
   assert.deepEqual(await cluster.listed('db'), ['192.0.2.3'])
   await stop()
 })

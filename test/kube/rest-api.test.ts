@@ -338,14 +338,21 @@ test('a call that is urgent does not wait for a Retry-After', async () => {
 })
 
 test('jitter lengthens the wait for a retry, so that refused clients do not return all at once', async () => {
-  const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '1' }), { random: { next: () => 0.5 } })
-  const got = assert.rejects(api.get(namespaces, { name: 'default' }))
-  await clock.advance(1_049)
-  assert.equal(sent.length, 1)
-  await clock.advance(1)
-  assert.equal(sent.length, 2)
-  await clock.advance(60_000)
-  await got
+  for (const [drawn, waitMs] of [
+    [0, 1_000],
+    [0.5, 1_050],
+    [0.9, 1_090],
+  ] as const) {
+    const random = { next: () => drawn }
+    const { api, clock, sent } = apiWith(() => refuse(429, '', { 'retry-after': '1' }), { random })
+    const got = assert.rejects(api.get(namespaces, { name: 'default' }))
+    await clock.advance(waitMs - 1)
+    assert.equal(sent.length, 1)
+    await clock.advance(1)
+    assert.equal(sent.length, 2)
+    await clock.advance(60_000)
+    await got
+  }
 })
 
 test('an abort ends the wait for a retry at once, with its reason', async () => {

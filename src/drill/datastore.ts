@@ -17,8 +17,7 @@ const RECOVERY = { fromShare: 0.04, toShare: 0.7, mostMs: 120_000 }
 export class Datastore {
   #state: 'up' | 'away' = 'up'
   #sinceMs = 0
-  /** The stores of all API servers, which follow this datastore. */
-  readonly stores: ServerStore[] = []
+  readonly #stores = new Set<ServerStore>()
   readonly clock: Clock
   readonly #random: Random
 
@@ -37,7 +36,11 @@ export class Datastore {
     const outageMs = nowMs - this.#sinceMs
     this.#state = state
     this.#sinceMs = nowMs
-    for (const store of this.stores) store.follow(state === 'up' ? this.#recoveryMs(outageMs) : undefined)
+    for (const store of this.#stores) store.follow(state === 'up' ? this.#recoveryMs(outageMs) : undefined)
+  }
+
+  join(store: ServerStore): void {
+    this.#stores.add(store)
   }
 
   #recoveryMs(outageMs: number): number {
@@ -64,7 +67,7 @@ export class ServerStore {
   constructor(datastore: Datastore, onChange: () => void) {
     this.#datastore = datastore
     this.#onChange = onChange
-    datastore.stores.push(this)
+    datastore.join(this)
     this.#away = datastore.state !== 'up'
   }
 

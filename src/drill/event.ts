@@ -73,6 +73,17 @@ export function statusOf(member: MemberState): MemberStatus {
   }
 }
 
+export function isSameStatus(one: MemberStatus | undefined, other: MemberStatus): boolean {
+  return (
+    one?.address === other.address &&
+    one.sidecar === other.sidecar &&
+    one.server === other.server &&
+    one.clientConnections === other.clientConnections &&
+    one.renewing === other.renewing &&
+    one.healthy === other.healthy
+  )
+}
+
 /** The state of a fleet after the events that {@link ObservedFleet.take} received. */
 export class ObservedFleet {
   readonly #members = new Map<string, MemberStatus>()

@@ -1,7 +1,6 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { FleetChecker, Violation } from '../verify/fleet-checker.ts'
 import type { Listing, ObservedObjects, ObservedRequest } from '../verify/observation.ts'
-import { type DrillEvent, type MemberStatus, statusOf } from './event.ts'
+import { type DrillEvent, isSameStatus, type MemberStatus, statusOf } from './event.ts'
 import type { DrillTarget, TargetObserver } from './target.ts'
 
 type UntimedEvent = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
@@ -89,7 +88,7 @@ export class DrillRecorder implements TargetObserver {
   check(): void {
     for (const member of this.#target.members) {
       const status = statusOf(member)
-      if (isDeepStrictEqual(this.#states.get(member.name), status)) continue
+      if (isSameStatus(this.#states.get(member.name), status)) continue
       this.#states.set(member.name, status)
       this.#record({ type: 'state', master: member.name, ...status })
     }

@@ -137,6 +137,7 @@ export class FleetChecker {
   #checkInvariant(name: InvariantName, moment: Moment): void {
     const breaches = invariants[name].broken(moment)
     const before = this.#broken.get(name)
+    if (breaches.length === 0 && before === undefined) return
     this.#broken.set(name, new Set(breaches.map(({ of }) => of)))
     for (const { of, detail } of breaches) {
       if (before?.has(of) === true || this.violations.length >= MAX_VIOLATIONS) continue

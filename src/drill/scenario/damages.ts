@@ -9,7 +9,7 @@ type Damage = (api: KubeApi) => Promise<unknown>
  * The damages that another writer does to `default/kubernetes`, by name. Each function rejects with a KubeError if the
  * server fails or refuses, and with `NotFound` if there is nothing to damage.
  */
-export const damages = {
+export const damages = named({
   'endpoints-deleted': (api) => api.delete(endpoints, ref),
   'endpoints-emptied': (api) => api.patch(endpoints, ref, { type: 'merge', body: { subsets: null } }),
   'endpoints-unlabelled': (api) => api.patch(endpoints, ref, { type: 'merge', body: { metadata: { labels: null } } }),
@@ -24,7 +24,12 @@ export const damages = {
   'service-deleted': (api) => api.delete(services, ref),
   'service-with-a-foreign-port': (api) =>
     api.patch(services, ref, { type: 'merge', body: { spec: { ports: [{ name: 'x', port: 1, protocol: 'TCP' }] } } }),
-} satisfies Readonly<Record<string, Damage>>
+})
+
+/** Gives each value a type that is short in the package's declarations. */
+function named<Name extends string>(all: Readonly<Record<Name, Damage>>): Readonly<Record<Name, Damage>> {
+  return all
+}
 
 export type DamageName = keyof typeof damages
 

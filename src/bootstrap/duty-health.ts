@@ -109,7 +109,7 @@ export class DutyHealth {
     this.check()
   }
 
-  /** The failure that {@link crashed} reported is over, for example in a part that several duties share. */
+  /** The failure that {@link crashed} reported is over. Called when a part that several duties share runs again. */
   recovered(): void {
     this.#crash = undefined
     this.check()

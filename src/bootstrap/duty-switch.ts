@@ -29,8 +29,8 @@ export interface DutySwitchOptions {
 
 /**
  * Starts one duty as soon as an answer of the server shows which duties the server does itself, or earlier, only to
- * read ({@link DutySwitchOptions.early}). Stops the duty, or lets it only report, while the server does it, and until
- * its answers have shown for a minute that it does not.
+ * read ({@link DutySwitchOptions.early}). While the server does the duty, stops it or lets it only report. Does it
+ * again when all answers of the server have lacked it for a minute.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions
@@ -98,7 +98,7 @@ export class DutySwitch {
       // The term must restart: one that only reported must now repair, or other objects are now managed here.
       this.#term?.abort(new Error(`another part of ${name} is done here`))
     }
-    // A term that was made early, and has just ended, must not write.
+    // Resolved last, so that an early term that was just aborted does not write.
     this.#decided.resolve()
   }
 
@@ -127,7 +127,7 @@ export class DutySwitch {
         logger.warn(
           { ...fields, hook: decision.hook },
           reports === true
-            ? 'the server does this itself; also doing it here, as configured: an API server may exit at its start if this creates an allocation that it has just found missing'
+            ? 'the server does this itself; also doing it here, as configured: a starting API server may exit if this program creates an allocation that the server has just found missing'
             : 'the server does this itself; also doing it here, as configured',
         )
         return

@@ -29,8 +29,8 @@ export interface Servers {
 }
 
 /**
- * Passes each failure on to the server that the class of the error determines, by default the API server. A report of a
- * success does not name a server, so each success is passed on to all servers.
+ * Reports each failure to the {@link Availability} of the server that the class of the error determines: the API server
+ * by default. A report of a success does not name a server, so each success is reported to all of them.
  */
 export function availabilityByServer({ api, etcd, own, leases }: Servers): ServersAvailability {
   const all = [api, etcd, own]

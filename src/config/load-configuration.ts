@@ -10,8 +10,8 @@ import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 
 /**
  * The configuration from the flags and from the file that `--config` names, if any. The YAML parser is loaded only for
- * a file. Rejects with an {@link InvalidInputError} that has every mistake, also for an unreadable file. `rules` are
- * those of `run` by default.
+ * a file. Rejects with an {@link InvalidInputError} with every mistake; if the file is unreadable or no valid YAML,
+ * only with that. `rules` are those of `run` by default.
  */
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
   const document = flags.config === undefined ? undefined : await loadYaml(flags.config, '--config')
@@ -28,8 +28,9 @@ export async function loadYaml(file: string, where: string): Promise<YamlDocumen
 }
 
 /**
- * Opens the port {@link MasterPorts.etcd}, with which a master stores its leases and ranges in etcd or kine. Contacts
- * no server yet. `kv.close()` closes the port. Loads the code for etcd only now, because few programs use etcd.
+ * Makes the client for {@link MasterPorts.etcd}, with which a master stores its leases and ranges in etcd or kine.
+ * Contacts no server yet. `kv.close()` closes the client. Loads the code for etcd only now, because few programs use
+ * etcd.
  *
  * @param options - `endpoints` as texts: `https://host:2379`, `http://host:2379` or `unix:///path`.
  * @throws EtcdEndpointError for an invalid endpoint.

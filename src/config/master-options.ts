@@ -81,7 +81,7 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
  * Settings of the program around a master (connection, logging, health server) have no effect here.
  *
  * @param host - the name of this machine in the holder record. It must stay the same when the master is restarted.
- * @throws InvalidInputError with every mistake, one line each.
+ * @throws InvalidInputError with the mistakes found, one line each.
  */
 export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
   const mistakes = mistakesIn(settings)
@@ -102,6 +102,6 @@ function mistakesIn(settings: MasterSettings): readonly Mistake[] {
       return [{ where, message: `is no setting${meant === undefined ? '' : `; did you mean ${meant}?`}` }]
     }
     if (value === undefined || typeof value === 'string') return []
-    return [{ where, message: `must be the text of its flag, not ${Array.isArray(value) ? 'a list' : show(value)}` }]
+    return [{ where, message: `must be a text, as after its flag, not ${Array.isArray(value) ? 'a list' : show(value)}` }]
   })
 }

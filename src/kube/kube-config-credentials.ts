@@ -53,7 +53,7 @@ interface KubeCredentialsOptions extends ResolvedKubeConfig {
 const REREAD_MS = 1_000
 /** How long a request that has credentials waits for newer ones, in milliseconds. */
 const PATIENCE_MS = 1_000
-/** The least time between two replacements of refused credentials, and from the last 401 to the end of a refusal. */
+/** The least time between two replacements of refused credentials. Without new ones a refusal lasts as long. */
 const REFUSED_MS = 5_000
 /** How often we ask an auth-provider that does not state when its credentials expire, in milliseconds. */
 const PROVIDER_POLL_MS = 5_000
@@ -91,7 +91,7 @@ interface Held {
  * when it begins and once when it ends.
  *
  * New content takes effect when a second reading finds the same, because the first may find a file half written. After
- * a 401 new content takes effect at once. Contents are compared, because a quick rotation may leave time and size.
+ * a 401 new content takes effect at once. Contents are compared: a rotation may not change a file's time and size.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
@@ -242,7 +242,7 @@ export class KubeCredentials {
   #adopt(resolved: ResolvedKubeConfig): void {
     const { access } = resolved
     const before = this.#identity.resolved.access
-    // An auth-provider changes its settings, so we compare them only if the kubeconfig was read again.
+    // An auth-provider renews `access.user` in place, so keys are compared only if the kubeconfig was read again.
     if (access.user === before.user || keyOf(access) === this.#identity.key) {
       this.#identity = { ...this.#identity, resolved }
       return
@@ -347,7 +347,7 @@ function hasOwnAuthorization({ tokenFile, token, username }: NonNullable<Access[
   return Boolean(tokenFile || token || username)
 }
 
-/** `held`: what is in use and need not be checked again, because the files are read every second. */
+/** `held`: the pair in use. It is not checked again, because a check at each reading, every second, would be costly. */
 async function readPair(
   { clientCertificate: pair, source }: Access,
   held: Pick<ClientTls, 'cert' | 'key'> | undefined,

@@ -7,7 +7,7 @@ export interface ObservedLease {
 
 /**
  * How close a lease is to its end.
- * - `renewed`: the TTL is not close to its end, or no list since then has returned the same renewal.
+ * - `renewed`: no list that was made close to the end of the TTL, or later, has returned the same renewal.
  * - `grace`: a list close to the end or later has returned the same renewal. The holder has until the end of the TTL,
  *   and at least the grace period, to renew.
  * - `over`: a list after that has returned the same renewal. The lease stays over until a renewal, even if reads fail.
@@ -26,8 +26,8 @@ interface Observation {
   /** The observer's event count at the last watch event about this lease; 0 if a later list has returned the lease. */
   readonly eventCount: number
   /**
-   * The renewal in the first list, at the start or after a gap, and the time of that list. A watch that catches up
-   * repeats earlier renewals and then this one, whose TTL still counts from that list.
+   * The renewal in the first list, at the start or after a gap, and the time of that list. A watch that started from an
+   * older state reports earlier renewals again, then this one. Its TTL still counts from that list.
    */
   readonly found: { readonly renewal: string; readonly sinceMs: number } | undefined
 }
@@ -39,12 +39,12 @@ const GRACE_MS = { least: 1_500, most: 2_000 }
  * Decides when leases without a server-side expiry are over: when the same renewal was observed for a whole TTL, on
  * this observer's own monotonic clock. Wall clocks are not used.
  *
- * Only successful lists decide. A watch merely reports renewals earlier than the next list; its state says nothing
- * about the holders. After a failed list, or a gap without lists (this process was frozen), every lease that is not
- * over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every other
- * master. One list after the end of a TTL is not enough, because an outage may have begun and ended since the previous
- * list. So two lists must return the same renewal. The first must be shortly before the end of the TTL or later. The
- * second must be after the end, and at least the grace period after the first.
+ * Only successful lists decide. A watch merely reports renewals earlier than the next list; whether the watch works
+ * says nothing about the holders. After a failed list, or a gap without lists (this process was frozen), every lease
+ * that is not over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every
+ * other master. One list after the end of a TTL is not enough, because an outage may have begun and ended since the
+ * previous list. So two lists must return the same renewal. The first must be shortly before the end of the TTL or
+ * later. The second must be after the end, and at least the grace period after the first.
  */
 export class LeaseObserver {
   readonly #maxGapMs: number
@@ -149,7 +149,7 @@ function advance(observation: Observation, nowMs: number): Observation {
 /** When a list with this same renewal advances the lease to its next stage. */
 function nextListMs({ sinceMs, ttlMs, stage }: Observation): number {
   // A live holder has renewed its lease this long before the end, or is trying to, because a TTL is at least 1.5 times
-  // the renewal interval.
+  // the renewal interval. With a TTL under 4.5 s the grace period may begin before the renewal is due.
   const graceMs = Math.min(Math.max(ttlMs / 6, GRACE_MS.least), GRACE_MS.most, ttlMs / 2)
   switch (stage.type) {
     case 'renewed':

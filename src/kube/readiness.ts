@@ -1,6 +1,9 @@
 import { type Address, isLoopbackName, tryParseAddress } from '../net/address.ts'
 
-/** The in-process API server's check in `/readyz?verbose` if it allocates ClusterIPs and NodePorts, without bitmaps. */
+/**
+ * The check that the in-process API server lists in `/readyz?verbose` if it allocates ClusterIPs and NodePorts without
+ * bitmaps.
+ */
 export const ALLOCATORS_CHECK = 'service-allocators'
 
 /** One line of `/readyz?verbose`. */
@@ -23,8 +26,8 @@ export type ReadinessAnswer =
       readonly refused?: undefined
     }
   /**
-   * The server answered, but refused to report its readiness (401, 403, 404, 429, a redirect). It is alive, and a
-   * master stays ready or unready. `refused` is one short line.
+   * The server answered, but refused to report its readiness (401, 403, 404, 429, a redirect). It is alive, and its
+   * master's state, ready or unready, stays the same. `refused` is one short line.
    */
   | { readonly answered: true; readonly ready: false; readonly checks: readonly []; readonly refused: string }
   /** No answer came: connection refused, timed out, cut off. `reason` is one short line. */

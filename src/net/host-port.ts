@@ -115,8 +115,8 @@ export function certificateFault(code: string): string | undefined {
 }
 
 /**
- * The error code of the system or of Node, such as `ECONNREFUSED`, of the first among `error` and its causes (five at
- * most) that has one; else empty. If connections to several addresses failed, the first address counts.
+ * The system's or Node's error code, such as `ECONNREFUSED`: that of the first of `error` and its causes (five errors
+ * in all) that has a code. Empty if none has one. If connections to several addresses failed, the first address counts.
  */
 export function failureCode(error: unknown): string {
   for (let current = error, depth = 0; current instanceof Error && depth < 5; current = current.cause, depth++) {

@@ -28,7 +28,7 @@ export function ipv4Value(groups: AddressGroups): number {
 /** A buffer for one address, used only within a call. */
 const buffer: AddressGroups = new Uint16Array(8)
 
-/** As {@link readAddress} and {@link textFrom}; undefined if the text is not an address. */
+/** The text that {@link readAddress} and {@link textFrom} make of `text`; undefined if it is not an address. */
 export function canonicalAddress(text: string): string | undefined {
   const family = readAddress(text, buffer)
   return family === undefined ? undefined : textFrom(family, buffer, text)

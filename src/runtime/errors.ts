@@ -8,8 +8,8 @@
 export type FailureNature = 'conflict' | 'away' | 'passing' | 'lasting'
 
 /**
- * A failed call to a server of any kind. The message contains no credentials and no contents. A custom lease store
- * throws its own subclass, so that the program can decide what to do.
+ * A failed call to a server of any kind. The message contains no credentials and no contents of objects. A custom lease
+ * store throws its own subclass, so that the program can decide what to do.
  */
 export abstract class RemoteError extends Error {
   /** A stable code. docs/errors.md lists all codes. */
@@ -27,7 +27,7 @@ const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Po
 
 /**
  * Foreign text as one line that a terminal shows literally: control characters (line breaks and tabs included), changes
- * of writing direction, zero-width characters and lone surrogates become escapes as in JSON, such as `\u001b`. Valid
+ * of writing direction, zero-width characters and lone surrogates become escapes as in JSON, such as `\u001b`. Compact
  * JSON stays the same JSON.
  */
 export function printable(text: string): string {

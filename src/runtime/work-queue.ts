@@ -126,7 +126,8 @@ export class WorkQueue<Key extends string = string> {
     this.#failures.set(key, { count: count + 1, sinceMs })
     const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
-    // A key that is due sooner takes no token from the others, and a key that waits for its retry no second one.
+    // A key that is due sooner takes no token from the others. A key that waits for its retry gives its token back
+    // first, so that it holds one.
     if (dueMs <= nowMs + ownMs) {
       this.addAfter(key, ownMs)
       return

@@ -209,7 +209,7 @@ function answerOneAtATime(server: Server, { respond, logger }: BoundedServerOpti
     )
   })
   server.on('request', answer)
-  // Without listeners, Node answers these itself, any number at a time.
+  // Without these listeners, Node itself answers requests with `Expect`, any number at a time.
   server.on('checkContinue', answer)
   server.on('checkExpectation', answer)
 }

@@ -23,8 +23,8 @@ export function lagOf(delayMs: number): number {
 }
 
 /**
- * The history of one member under one address. A new address ends it, by {@link close}. All times are true time. Others
- * only read its fields.
+ * The history of one member under one address. A new address ends it, by {@link close}. All times are those of the
+ * drill's clock. Others only read its fields.
  */
 export class MemberHistory {
   readonly name: string
@@ -184,7 +184,7 @@ export class MemberHistory {
 
   /** As {@link hasCauseToGo}, but an unready server is no cause. */
   hasCauseBesideUnready(nowMs: number): boolean {
-    // A member that was never settled has not been healthy yet.
+    // A member that was never settled was not healthy long enough to be listed.
     if (this.#settledAtMs === undefined || this.#mayLeaseHaveEnded(nowMs, this.#settledAtMs)) return true
     return this.#startedUnready || (this.#stopRequested && this.state.withdrawsOnStop)
   }
@@ -251,7 +251,10 @@ export class MemberHistory {
     this.#noteLives(nowMs)
   }
 
-  /** A slow life takes time to get the lease of a running earlier life. The earlier life may leave meanwhile. */
+  /**
+   * With slow messages, a life takes time to get the lease of an earlier life that still runs. The earlier life may
+   * leave meanwhile.
+   */
   #isTakingOver(nowMs: number): boolean {
     return this.#overlaps && nowMs - this.startedAtMs < this.lagMs
   }

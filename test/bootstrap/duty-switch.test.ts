@@ -343,7 +343,8 @@ test('a duty selected by name runs beside a server that performs it, with a warn
     })
     await answer(hook)
     assert.deepEqual([terms.length, await active(), await settled()], [1, 1, false])
-    const risk = ': an API server may exit at its start if this creates an allocation that it has just found missing'
+    const risk =
+      ': a starting API server may exit if this program creates an allocation that the server has just found missing'
     assert.deepEqual(logged(), [
       `warn the server does this itself; also doing it here, as configured${reports === true ? risk : ''}`,
     ])

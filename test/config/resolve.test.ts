@@ -209,8 +209,8 @@ test('defineMaster reports settings that do not exist and values that are not st
   assert.throws(() => defineMaster(settings as unknown as MasterSettings, 'host'), {
     name: 'InvalidInputError',
     message: [
-      'advertiseAddress: must be the text of its flag, not a list',
-      'securePort: must be the text of its flag, not 6443',
+      'advertiseAddress: must be a text, as after its flag, not a list',
+      'securePort: must be a text, as after its flag, not 6443',
       'leaseTTL: is no setting; did you mean leaseTtl?',
       'colour: is no setting',
     ].join('\n'),

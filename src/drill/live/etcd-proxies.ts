@@ -28,8 +28,8 @@ export class EtcdProxies {
   }
 
   /**
-   * For endpoints without TLS creates Unix sockets below `directory`, to which only this user must have access; see
-   * {@link socketFault}. For others listens on TCP ports.
+   * Creates Unix sockets below `directory` for endpoints without TLS, and listens on TCP ports for the others. Nobody
+   * but this user may have access to `directory`, and it must have no {@link socketFault}.
    */
   static async open(paths: readonly EtcdProxyTarget[], directory: string): Promise<EtcdProxies> {
     const sockets = await mkdtemp(join(directory, 's'))
@@ -111,7 +111,7 @@ export function etcdPaths(
       const name = LOOPBACK.find((one) => checkServerIdentity(one, certificate) === undefined)
       if (name === undefined) {
         throw new DrillError(
-          `the certificate of ${endpoint.text} is for neither 127.0.0.1 nor localhost, so a drill cannot put a proxy in front of it: add one of them, or drill with --lease-store kubernetes`,
+          `the certificate of ${endpoint.text} is for neither 127.0.0.1 nor localhost, so a drill cannot put a proxy in front of this etcd: add one of these names to the certificate, or use --lease-store kubernetes`,
         )
       }
       return { target, tlsHost: name }

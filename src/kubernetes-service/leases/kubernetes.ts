@@ -36,19 +36,19 @@ const NAME_PREFIX = 'apiserver-bootstrap-'
 const MOST_TRIES = 5
 /**
  * The bounds for another master's TTL: at least `leastMs`, at most `mostMs` or `mostOwn` times this master's own TTL,
- * whichever is more. Without bounds, a Lease of a day would list a dead master for a day. A TTL of 15 s allows the five
- * minutes of a placeholder (docs/lease-stores.md).
+ * whichever is more. Without bounds, a Lease of a day would list a dead master for a day. With an own TTL of 15 s, a
+ * placeholder Lease may last five minutes (docs/lease-stores.md).
  */
 const BELIEVED_TTL = { leastMs: 1_000, mostMs: 60_000, mostOwn: 20 }
-/** Only this many Leases are read, the oldest ones: an EndpointSlice holds no more addresses. */
+/** Only this many Leases count, the oldest ones: an EndpointSlice holds no more addresses. */
 const MAX_MASTERS = 1_000
 /**
  * The limit of reads after changes other than renewals, and after the end of a Lease: `burst` at once, `qps` a second.
  */
 const CHANGES = { burst: 30, qps: 4 }
 /**
- * Bounds for a list that shows any state since this master created its Lease: how long after the creation, and how long
- * it may take, in milliseconds.
+ * Bounds, in milliseconds, for a list of some state since this master created its Lease: it begins at most `withinMs`
+ * after the creation, and takes at most `limitMs`.
  */
 const SINCE_OWN_LEASE = { withinMs: 500, limitMs: 250 }
 
@@ -106,7 +106,7 @@ export class KubernetesLeases implements MasterLeases {
     if (found.length < items.length || this.#unusable.size > 0) this.#logUnusable(items)
     const named = new Set(found.filter(isInItsPlace).map(({ lease }) => nameOf(lease)))
     // A Lease with a master's name counts for that master alone, so that rights to the Lease are rights to one address.
-    // A placeholder Lease is ignored if its master has a Lease of its own.
+    // A Lease with another name (a placeholder) is ignored if its master has a Lease of its own.
     const all = found.filter(
       (held) =>
         isInItsPlace(held) || !(nameOf(held.lease).startsWith(NAME_PREFIX) || named.has(leaseName(held.holder))),
@@ -275,15 +275,17 @@ export class KubernetesLeases implements MasterLeases {
   }
 
   /**
-   * The Leases as they were at any moment since this master created its own; undefined if that was not just now, or the
-   * server cannot answer, because it lags behind or does not know the parameter. kube-apiserver answers from its cache.
-   * A list of the present state waits there for up to 100 ms if another client has just written.
+   * The Leases as they were at some moment since this master created its own. Undefined if the creation is not recent,
+   * or if the server cannot answer, because it lags behind or does not know `resourceVersionMatch`. kube-apiserver
+   * answers from its cache. For a list of the present state it waits for up to 100 ms if another client has just
+   * written.
    */
   async #listSinceCreation(query: ListQuery & CallOptions): Promise<readonly Lease[] | undefined> {
     const { api, clock } = this.#options
     const { resourceVersion, atMs = Number.NEGATIVE_INFINITY } = this.#created ?? {}
     if (resourceVersion === undefined || clock.monotonicMs() - atMs > SINCE_OWN_LEASE.withinMs) return undefined
-    // Not through the limit of this store's requests, because the end of this one does not mean that the store is away.
+    // Not through `#api`, whose limit would count a timeout of this request, which does not mean that the store is
+    // away.
     const list = (signal: AbortSignal) =>
       this.#listOldest({ ...query, resourceVersion, resourceVersionMatch: 'NotOlderThan', signal }, api)
     try {
@@ -294,7 +296,7 @@ export class KubernetesLeases implements MasterLeases {
     }
   }
 
-  /** Lists at most {@link MAX_MASTERS} Leases, even if somebody has forged more. */
+  /** Reads all Leases, but returns only the oldest {@link MAX_MASTERS}: somebody may have forged more. */
   async #listOldest(query: ListQuery & CallOptions, api = this.#api): Promise<readonly Lease[]> {
     let oldest: readonly Lease[] = []
     for await (const page of listPages(api, leases, query)) {

@@ -29,7 +29,8 @@ export interface MembershipTimings {
   /** How long a master must have served, at least, before it confirms a departure because of unreadiness. */
   readonly confirmAfterMs: number
   /**
-   * If longer than {@link confirmAfterMs}, this share of the server's last failure; see {@link confirmationAfterMs}.
+   * The master must have served for this share of its server's last failure, if longer than {@link confirmAfterMs}; see
+   * {@link confirmationAfterMs}.
    */
   readonly confirmShare: number
   /** How long a stopped master waits for another to confirm that it serves. */
@@ -54,11 +55,11 @@ export const PATIENT_ATTEMPTS = 2
 
 /**
  * In etcd a renewal waits for three answers in turn. The first renewal of a restarted master waits for nine on a slow
- * etcd, but most of these take less than an attempt.
+ * etcd. Time for eight is enough, because most of these take less than an attempt.
  */
 const REQUESTS_PER_CALL = 8
 
-/** kube-apiserver's check of a hung etcd gives up after two seconds, so a probe may take longer. */
+/** kube-apiserver's check of a hung etcd gives up after two seconds, so a probe must be allowed longer than that. */
 const PROBE_TIMEOUT_MS = 3_000
 /**
  * After outages of 20 s, kube-apiservers were ready 3.7 to 7.9 s after their etcd (for longer outages see
@@ -67,10 +68,10 @@ const PROBE_TIMEOUT_MS = 3_000
 const SERVER_RECOVERY_MS = 10_000
 /**
  * How far apart servers that failed together may recover: the first must not conclude that only the others fail. After
- * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer one they are further apart: the
- * back-off of each server's etcd client (gRPC) grows by a factor of 1.6 with a jitter of 20 %, so the last recovers up
- * to 0.6 × 1.2 = 0.72 of the outage later; 0.8 leaves a margin. After 27 to 46 s without etcd they were ready 1.7 to
- * 29.9 s after etcd.
+ * an outage of 20 s kube-apiservers recovered at most 4.2 s apart. After a longer one they are further apart: each wait
+ * of a server's etcd client (gRPC) is 1.6 times the wait before, so it is about 0.6 of all earlier waits together. With
+ * its jitter of 20 % the last server recovers up to 0.6 × 1.2 = 0.72 of the outage later; 0.8 leaves a margin. After 27
+ * to 46 s without etcd they were ready 1.7 to 29.9 s after etcd.
  */
 const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
 /**

@@ -92,7 +92,10 @@ export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }
 
 /** What an operator expects of the cluster, beyond what the cluster itself shows. */
 export interface Expectations {
-  /** What Endpoints must list, or with two families Endpoints and the second slice together. In canonical form. */
+  /**
+   * The addresses that Endpoints must list; with two families, Endpoints and the slice of the other family together. In
+   * canonical form.
+   */
   readonly addresses?: readonly string[] | undefined
   /** How many addresses Endpoints must list. */
   readonly masters?: number | undefined

@@ -21,7 +21,7 @@ export function inForm(
   return body.kind === 'Status' ? response : { ...response, body: ofBody(body) }
 }
 
-/** The metadata of a list without an empty `continue`, which only lists of custom resources have. */
+/** The metadata of a list. Leaves out an empty `continue`, which only lists of custom resources have. */
 export function listMetadata({ metadata: { continue: token, ...metadata } }: AnswerBody): object {
   return token ? { ...metadata, continue: token } : metadata
 }

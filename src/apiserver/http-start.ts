@@ -70,7 +70,7 @@ export interface StartedApiServer extends AsyncDisposable {
   ): Promise<T | undefined>
   /**
    * Writes the kubeconfig to a new file that only its owner can read; `close` deletes it. Replaces a file that an
-   * earlier server left behind; rejects with EEXIST if there is any other file.
+   * earlier server left behind; rejects with EEXIST if another file is there.
    */
   writeKubeconfig(file: string): Promise<void>
   /** Ends all watches and connections; the port is free afterwards. May be called twice. */

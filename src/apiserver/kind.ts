@@ -41,7 +41,7 @@ export interface Kind {
   readonly schema: Schema
   /** How to convert the objects, if they are stored in the form of another group or version. */
   readonly storedAs?: Conversion
-  /** Computes the answer to a created object, which is not stored. Such a kind has no verb but create. */
+  /** Computes the answer to a create, whose object is not stored. Such a kind has no verb but create. */
   readonly review?: (draft: Draft) => Draft
   /** The API group that a 422 names, if the group of upstream's internal type is not that of the resource. */
   readonly refusalGroup?: string
@@ -68,7 +68,7 @@ export interface Kind {
   readonly withDefaults?: (draft: Draft) => Draft
   /** Fields that the server sets at creation: an initial status, a generation. */
   readonly forCreate?: (draft: Draft) => Draft
-  /** The same for an update; `live` is the stored object. */
+  /** Fields that the server sets at an update; `live` is the stored object. */
   readonly forUpdate?: (draft: Draft, live: StoredObject) => Draft
   readonly validate?: (draft: Draft, errors: FieldErrors, live: StoredObject | undefined) => void
   /**
@@ -84,7 +84,7 @@ export interface Kind {
   readonly release?: (gone: StoredObject) => void
   /** Throws a Refusal when the object may not be deleted. */
   readonly refuseDelete?: (live: StoredObject) => void
-  /** Changes at deletion in addition to those of the metadata. */
+  /** Changes a marked object further; its metadata already shows the deletion. */
   readonly forDelete?: (marked: StoredObject) => StoredObject
   /** Whether something other than finalizers retains a deleted object. */
   readonly isRetained?: (object: StoredObject) => boolean

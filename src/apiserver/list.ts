@@ -6,8 +6,8 @@ import { badRequest, expired, resourceVersionTooLarge } from './refusal.ts'
 import { Compacted, type Objects, type Store, type StoredObject } from './store.ts'
 
 /**
- * Where the next page of a list begins: at the first key that is not before `start`, which lacks the namespace. `rv` is
- * the revision of the listed state; -1 stands for the present state.
+ * Where the next page of a list begins: at the first key that is not before `start`. In a list of one namespace,
+ * `start` lacks the namespace. `rv` is the revision of the listed state; -1 stands for the present state.
  */
 interface ContinueToken {
   readonly v: 'meta.k8s.io/v1'
@@ -17,7 +17,7 @@ interface ContinueToken {
 
 /**
  * The List object for a request. All pages of a list show the same state, because the continue token has the revision
- * of that state.
+ * of that state. A token with -1 lists the present state instead.
  * @throws Refusal
  */
 export function listObjects(store: Store, kind: Kind, namespace: string | undefined, options: ListOptions): object {

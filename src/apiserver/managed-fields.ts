@@ -115,7 +115,7 @@ function capped(entries: ManagedFields): ManagedFields {
   return [...left]
 }
 
-/** The entry without these fields; no entry if it has no others. */
+/** The entry without these fields; no entry if no fields are left. */
 export function entryWithout(old: ManagedEntry, fields: FieldSet): ManagedFields {
   const fieldsV1 = without(old.fieldsV1, fields)
   if (isEmpty(fieldsV1)) return []

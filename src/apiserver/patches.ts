@@ -94,7 +94,7 @@ interface Work {
   movedItems: number
 }
 
-/** Applies an operation. May change `document`. Returns it, or the value that replaces it. */
+/** Applies an operation. May change `document`. Returns the document, or the value that replaces it. */
 function applied(document: unknown, operation: Members, work: Work): unknown {
   const { op, path, from } = operation
   const value = (): unknown => copied(operation.value ?? null)
@@ -200,7 +200,9 @@ function splice(list: unknown[], index: number, removed: number, added: readonly
   list.splice(index, removed, ...added)
 }
 
-/** The index of an item in a list of `count`, as Go's Atoi reads it. A negative index counts from the end. */
+/**
+ * The index that `key` names in a list of `count` items. Go's Atoi reads the key. A negative index counts from the end.
+ */
 function indexOf(key: string, count: number): number {
   if (!/^[+-]?\d+$/.test(key)) throw unprocessable()
   const number = Number(key)
@@ -220,7 +222,7 @@ function refused(): never {
   throw unprocessable()
 }
 
-/** The type of a JSON value as Go's decoder calls it; not for null. */
+/** The type of a JSON value as Go's decoder calls it. Null counts as an object. */
 function jsonTypeOf(value: unknown): string {
   if (Array.isArray(value)) return 'array'
   return typeof value === 'boolean' ? 'bool' : typeof value

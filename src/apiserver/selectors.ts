@@ -147,7 +147,9 @@ function unexpected(token: string, expected: string): Error {
   return badRequest(`found '${token}', expected: ${expected}`)
 }
 
-/** By its name, how to read each selectable field of a kind beside `metadata.name` and `metadata.namespace`. */
+/**
+ * The selectable fields of a kind beside `metadata.name` and `metadata.namespace`: how to read each field, by its name.
+ */
 export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
 
 /** Selectable fields whose names are their paths: see {@link textAt}. */

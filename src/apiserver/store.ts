@@ -175,7 +175,7 @@ export class Collection {
     this.#compacted = revision
   }
 
-  /** Where a key is in `#keys`, or belongs. */
+  /** The index of a key in `#keys`, or else the index at which it belongs. */
   #indexOf(key: string): number {
     return countOfFirst(this.#keys, (other) => other < key)
   }
@@ -197,7 +197,7 @@ export class Collection {
     for (const { bytes } of dropped) this.#historyBytes -= bytes
   }
 
-  /** How many of the oldest changes to discard, so that the others have at most half of the bytes. */
+  /** How many of the oldest changes to discard, so that the others have at most half of {@link MAX_HISTORY_BYTES}. */
   #olderHalf(): number {
     let left = this.#historyBytes
     let count = 0

@@ -213,7 +213,8 @@ function mergedItems(live: List, patch: List, key: string, schema: Schema | unde
 
 /**
  * The items in the order that a patch gives, merged with the items that the patch does not name. An unnamed item comes
- * before a named one only if it also does in the live list (upstream's normalizeElementOrder).
+ * right before the first named item that it precedes in the live list, or else at the end (upstream's
+ * normalizeElementOrder).
  */
 function inOrder(
   items: readonly unknown[],
@@ -241,7 +242,7 @@ function inOrder(
   const result: unknown[] = []
   let next = 0
   for (const item of named) {
-    // No other item comes before a new one.
+    // A new item has no place in the live list, so no unnamed item is put right before it.
     const index = inLive.get(idOf(item)) ?? 0
     while (next < others.length && livePosition(others[next]) < index) result.push(others[next++])
     result.push(item)

@@ -18,8 +18,8 @@ export interface TableRequest {
 const plainColumns: readonly Column[] = [nameColumn, ageColumn]
 
 /**
- * An answer with Tables instead of objects. In a watch, a Table has one row, or none for a bookmark; only the first one
- * has columns.
+ * An answer with Tables instead of objects. In a watch, a Table has one row, or none for a bookmark; only the first
+ * Table has columns.
  */
 export function tableResponse(
   kind: Kind,

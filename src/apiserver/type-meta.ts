@@ -46,7 +46,7 @@ export function checkPatchedType(kind: Kind, patched: unknown): void {
   errors.refuse({ kind: textOf(patched.kind), group: version === undefined ? '' : group }, name)
 }
 
-/** The limited text; empty for any other value, which a patch may have put there. */
+/** The text, cut to the limit of a refusal; empty for a value of another type, which a patch may have set. */
 function textOf(value: unknown): string {
   return typeof value === 'string' ? cutText(value) : ''
 }

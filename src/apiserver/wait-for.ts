@@ -24,7 +24,7 @@ export class ConditionNotMet extends Error {
   readonly code = 'ConditionNotMet'
 }
 
-/** How much of the last state a message has. Few objects are longer, and such a message is readable. */
+/** How much of the last state a message has. Few objects are longer, and a message of this length is readable. */
 const MAX_STATE_CHARACTERS = 2000
 
 /**

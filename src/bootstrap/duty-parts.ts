@@ -103,7 +103,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   const lease = leaderElection === undefined ? [] : [`lease ${leaderElection.namespace}/${leaderElection.name}`]
   const workloadHealths = Object.fromEntries(
     workloadControllerNames.map((name) => {
-      // As the reflectors name what they follow in reports of failures.
+      // The names by which the reflectors report failures of these resources.
       const followed = neededResources[name].map((resource) => describeSelection(resource))
       return [name, healthOf(name, () => servers.refusalOf(...followed, ...lease))]
     }),
@@ -119,7 +119,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   monitor.subscribe(({ answered }) => {
     const away = !answered || !servers.isEtcdAvailable()
     for (const [name, health] of healths) {
-      // Until it is decided who does this duty, it cannot be done here, although it has begun.
+      // Until it is decided who does this duty, this process cannot do it, although the duty has begun.
       const isOpen = name === 'system-namespaces' && decisions.of(name) === undefined
       health.check({ away: away || isOpen })
     }

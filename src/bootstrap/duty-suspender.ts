@@ -30,7 +30,10 @@ export const neededResources: Readonly<Record<ControllerName, readonly Resource<
   'service-cidr': [serviceCidrs, ipAddresses],
 }
 
-/** Suspends a duty while the server does not serve its resources. Logs this only for duties that are on here. */
+/**
+ * Suspends a duty while the server does not serve the resources that the duty needs. Logs this only if the duty is on
+ * here.
+ */
 export function suspendWhileUnserved(
   duty: ControllerName,
   health: Pick<DutyHealth, 'suspended' | 'resumed'>,

@@ -48,8 +48,8 @@ export interface MasterOptions {
   /** The time between two full passes of a repair. */
   readonly repairIntervalMs: number
   /**
-   * If writes of `default/kubernetes` are refused for this long at the start, the program ends, except because its
-   * ClusterIP is taken. Any other duty that is refused or failing for longer than this is degraded.
+   * If writes of `default/kubernetes` are refused for this long at the start, the program ends, unless they are refused
+   * because the ClusterIP is taken. Any other duty that is refused or failing for longer than this is degraded.
    */
   readonly startupTimeoutMs: number
   /** Whether to rewrite a stored range that differs from this master's. */
@@ -58,7 +58,8 @@ export interface MasterOptions {
   readonly workloads: WorkloadOptions
   readonly dryRun: boolean
   /**
-   * The name of the machine in the holder record: the same after a restart, another for each master behind one address.
+   * The name of the machine in the holder record. It is the same after a restart, and differs between masters behind
+   * one address.
    */
   readonly host: string
 }

@@ -46,8 +46,9 @@ export interface Master {
 }
 
 /**
- * The time between two probes whose only purpose is to learn which duties the server does: with the gate `startup`, if
- * the server has not answered for this long, and without the duty `kubernetes-service`, while the server is ready.
+ * The time between two probes whose only purpose is to learn which duties the server does. With the gate `startup`,
+ * such a probe is sent when the server has not answered for this long. Without the duty `kubernetes-service`, such
+ * probes are sent while the server is ready.
  */
 const DUTIES_PROBE_PERIOD_MS = 10_000
 
@@ -243,7 +244,7 @@ async function probePeriodically(monitor: ReadinessMonitor, clock: Clock, signal
   }
 }
 
-/** The availability of each server. Each logs its own outages; those of the API server and etcd have metrics. */
+/** The availability of each server. The outages of each are logged; the API server and etcd also have a metric each. */
 function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
   const { clock, logger, metrics, etcd, outages } = ports
   const api = new Availability({ clock, logger, outages })
@@ -306,7 +307,10 @@ export function recordRefusals(
   })
 }
 
-/** A ClusterIP is allocated. Upstream: `ErrAllocated` of pkg/registry/core/service/ipallocator. */
+/**
+ * The server refuses a ClusterIP with this text if it is allocated. Upstream: `ErrAllocated` of
+ * pkg/registry/core/service/ipallocator.
+ */
 const CLUSTER_IP_TAKEN = 'provided IP is already allocated'
 
 /**
@@ -314,9 +318,10 @@ const CLUSTER_IP_TAKEN = 'provided IP is already allocated'
  * refuses something that the start needs. Admission and RBAC refuse at first, until they are ready. A refusal that
  * lasts longer does not end by itself, and a program that only logs it would seem to work. An outage is no refusal.
  *
- * A first ClusterIP that is taken may be free later: if a creation of the Service failed halfway, a repair frees the
- * address, or its bit after three full passes. A process that ended before that would be refused again at each start.
- * So it never ends for this reason. kube-apiserver does not, either.
+ * A first ClusterIP that is taken may be free later: if a creation of the Service failed halfway, a repair deletes the
+ * IPAddress, or frees the bit of the address after three full passes. A process that ended before that repair would be
+ * refused again at each start. So this process never ends because the ClusterIP is taken. kube-apiserver does not,
+ * either.
  */
 async function startedWithin(
   settled: Promise<void>,

@@ -180,7 +180,7 @@ export async function openSurroundings(
   return { clock, random: systemRandom(), logger, metrics: prometheusMetrics(), outages: new Outages({ clock }) }
 }
 
-/** As {@link openSurroundings}, for a command that reports to its user alone. */
+/** As {@link openSurroundings}, but without a log: for a command that reports only to its user. */
 export function silentSurroundings(): Surroundings {
   return { clock: systemClock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
 }

@@ -156,7 +156,7 @@ export class DrillTimeline {
 
   take(event: DrillEvent, run: Run): void {
     if (this.#run?.variant !== run.variant || this.#run.index !== run.index) this.#begin(run)
-    // Events may come out of order, because a connection is reported at its end with the time of its begin.
+    // Events may come out of order, because a connection is reported at its end with the time of its start.
     if (this.#atMs === undefined || event.atMs > this.#atMs) {
       this.#atMs = event.atMs
       this.#lastEventMs = performance.now()

@@ -8,7 +8,7 @@ import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 /**
  * Writes a kubeconfig to `wanted`, or into a new temporary directory. `server` deletes the file when it closes. The
  * temporary directory is removed at the disposal, or at the latest when this process exits. Throws an InvalidInputError
- * if the file exists or cannot be written.
+ * if the file cannot be written, or if it exists and was not written by an earlier server.
  */
 export async function writtenKubeconfig(
   server: StartedApiServer,

@@ -37,7 +37,7 @@ export class AllocatorMetrics {
     this.#values.set(metric, new Map(values.map(([labels, value]) => [textOf(labels), value])))
   }
 
-  /** In the text format of Prometheus. */
+  /** The metrics, in the text format of Prometheus. */
   expose(): string {
     const metrics = Object.keys(helps) as Metric[]
     return metrics

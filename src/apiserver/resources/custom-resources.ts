@@ -126,7 +126,10 @@ function cellOf(type: string, value: unknown, nowMs: number): ReturnType<Column[
   }
 }
 
-/** Leaves out properties that are not schemas. Stored definitions can have such properties: not all is validated. */
+/**
+ * Leaves out properties that are not schemas. Stored definitions can have such properties, because their schemas are
+ * not validated.
+ */
 function propertiesOf({ properties }: JsonSchema): readonly (readonly [string, JsonSchema])[] {
   return isRecord(properties) ? Object.entries(properties).filter(([, schema]) => isRecord(schema)) : []
 }

@@ -39,7 +39,7 @@ export const namespaceKind: Kind = {
     spec: { ...member(draft, 'spec'), finalizers: [contentsFinalizer] },
     status: { phase: 'Active' },
   }),
-  // Only the namespace controller removes this finalizer.
+  // Only the namespace controller removes the finalizer in the spec.
   forUpdate: (draft, live) => ({ ...draft, spec: live.spec }),
   refuseDelete(live) {
     const { name } = live.metadata

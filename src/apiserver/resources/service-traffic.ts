@@ -11,7 +11,7 @@ const distributions = ['PreferClose', 'PreferSameZone', 'PreferSameNode']
 const ipModes = ['Proxy', 'VIP']
 const MAX_AFFINITY_SECONDS = 86_400
 
-/** The fields that an ExternalName loses, unless the same update changes them. */
+/** The fields that a Service loses when it becomes an ExternalName, unless the same update changes them. */
 const addressFields = ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy']
 
 /** Whether each node answers health checks of the Service at a port (upstream's service.NeedsHealthCheck). */

@@ -31,7 +31,7 @@ import { openEtcd } from './etcd-store.ts'
 export const READ_INTERVAL_MS = 1_000
 /** How long one read, or one removal, may take, in milliseconds. */
 const LIMIT_MS = 15_000
-/** A longer pause between two reads, in milliseconds, interrupts the watch of the leases. */
+/** A pause between two reads that is longer than this, in milliseconds, interrupts the watch of the leases. */
 const MAX_GAP_MS = 5_000
 
 export interface MastersReading {

@@ -146,7 +146,7 @@ function seconds(ms: number | undefined): number | null {
   return ms === undefined ? null : Math.max(0, Math.trunc(ms / 1000))
 }
 
-/** Redraws a terminal in place. Elsewhere, prints the whole contents after each visible difference. */
+/** Redraws a terminal in place. On other outputs, prints the whole contents after each visible difference. */
 export class MastersScreen {
   readonly #screen: Screen
   readonly #linewise: boolean
@@ -159,7 +159,7 @@ export class MastersScreen {
     this.#linewise = options.linewise ?? false
   }
 
-  /** `key` must change with every difference that a person would see. It need not change with the lines. */
+  /** `key` must change with every difference that a person would see. It need not change whenever the lines change. */
   show(lines: readonly string[], key: string): void {
     if (this.#screen.isTTY) {
       this.#drawnLines = redraw(this.#screen, lines, this.#drawnLines)
@@ -175,7 +175,9 @@ const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'C
 
 /** A person can distinguish two instance ids by this number of characters. */
 const HOLDER_LENGTH = 8
-/** A longer host name, which only a forged Lease has, must not push the other columns off the screen. */
+/**
+ * The most characters of a host name. A longer one, which only a forged Lease has, would push columns off the screen.
+ */
 const HOST_LENGTH = 63
 
 /**
@@ -238,7 +240,9 @@ function leftOf({ life, verdict, leased }: MasterRow): string {
   }
 }
 
-/** `-` without a record: other masters count such a master as ready while it renews its lease, but it may not be. */
+/**
+ * `-` without a record: other masters count such a master as ready while it renews its lease, but it may be unready.
+ */
 function readyOf({ holder }: MasterRow): string {
   return holder?.state === 'ready' ? 'yes' : (holder?.state ?? '-')
 }

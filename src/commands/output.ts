@@ -41,7 +41,7 @@ export interface Screen {
   write(text: string): unknown
 }
 
-/** The size of a terminal. A terminal of unknown size reports 0. */
+/** The size of a terminal. A terminal of unknown size reports 0, and counts as 80 by 24. */
 export function sizeOf({ columns, rows }: Screen): { readonly columns: number; readonly rows: number } {
   return { columns: columns || 80, rows: rows || 24 }
 }

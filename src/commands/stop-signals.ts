@@ -1,7 +1,7 @@
 /**
- * A signal within this time after the first signal, in milliseconds, is the same request. npx forwards a terminal's
- * Ctrl-C to a child that has already received it. `timeout` sends a signal to its child, and a second signal to the
- * group of the child.
+ * A signal within this time after the first signal, in milliseconds, counts as the same request. npx forwards a
+ * terminal's Ctrl-C to a child that has already received it. `timeout` sends a signal to its child, and a second signal
+ * to the group of the child.
  */
 const ECHO_MS = 1_000
 

@@ -145,7 +145,7 @@ function commandFlags({ settings }: Resolved): CommandFlags {
   return {
     kubectl: given(['kubeconfig', 'context']),
     'apiserver-bootstrap': [
-      // `run` takes no kubeconfig that is not named.
+      // `run` uses a kubeconfig only if it is named.
       ...(access.length > 0 ? access : [unnamedAccess()]),
       ...given(['context', 'leaseStore', 'leaseNamespace', ...etcdFlags]),
     ],

@@ -80,7 +80,10 @@ export function defaultTextOf(option: Option): string | undefined {
 
 type InputKind = 'text' | 'integer' | 'boolean' | 'list'
 
-/** The form of input that a schema takes; for a pipe, its first schema. Throws for a type that no option may have. */
+/**
+ * The form of input that a schema takes; for a pipe, that of its first schema. Throws for a type that no option may
+ * have.
+ */
 export function inputKindOf(schema: z.core.$ZodType): InputKind {
   const { def } = (schema as z.core.$ZodTypes)._zod
   switch (def.type) {
@@ -107,7 +110,10 @@ export function choicesOf(schema: z.core.$ZodType): readonly string[] | undefine
   return def.type === 'enum' ? Object.values(def.entries).map(String) : undefined
 }
 
-/** A flag's text in the form that the schema takes. Other text is returned unchanged, and the schema refuses it. */
+/**
+ * A flag's text in the form that the schema takes. Text without such a form is returned unchanged, and the schema
+ * refuses it.
+ */
 export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput {
   switch (inputKindOf(schema)) {
     case 'text':

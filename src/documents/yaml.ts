@@ -31,7 +31,10 @@ export interface YamlDocument {
   readonly file: string
   /** Plain data, by YAML 1.2's core schema: `yes` is text, `0o17` a number. */
   readonly value: unknown
-  /** Mistakes for repeated keys, of which `value` has the last. A caller that refuses the document reports them too. */
+  /**
+   * Mistakes for repeated keys. `value` has the last value of each such key. A caller that refuses the document reports
+   * these mistakes too.
+   */
   readonly mistakes: readonly Mistake[]
   /**
    * The position of the value at `path`, or of its key: `FILE:LINE:COLUMN`, counted from 1. If there is no such value,
@@ -113,7 +116,7 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
   }
 }
 
-/** Each document takes time that grows with its place in the file. */
+/** The most documents in a text. Parsing a document takes time that grows with its place in the text. */
 const MOST_DOCUMENTS = 1_000
 
 /**

@@ -12,7 +12,7 @@ const limits = {
   viewers: 32,
   /** Changes within this time are sent together. */
   gatherMs: 50,
-  /** As `gatherMs`, after a message of more than `longLength` characters. */
+  /** Replaces `gatherMs` after a message of more than `longLength` characters. */
   longGatherMs: 1000,
   longLength: 64 * 1024,
   /** The interval of empty messages, which show the page and this server that the connection is alive. */
@@ -105,7 +105,10 @@ const headers = {
 } as const
 
 interface Viewer {
-  /** Whether a message was skipped because the page had not taken an earlier message. Then it gets the latest state. */
+  /**
+   * Whether a message was skipped because the page had not taken an earlier message. The page then gets the latest
+   * state.
+   */
   isWaiting?: boolean
   /** Whether the page had not taken the previous message at the last heartbeat. */
   isStuck?: boolean
@@ -187,7 +190,7 @@ class Viewers {
     response.write(message)
   }
 
-  /** If rendering fails, closes all pages. They connect again; that request is answered with 500, and logged. */
+  /** If rendering fails, closes all pages. They connect again; these requests are answered with 500, and logged. */
   #orClose(send: () => void): void {
     try {
       send()

@@ -62,8 +62,8 @@ const kubernetes = {
   fieldSelector: `metadata.name=${KUBERNETES_SERVICE.name}`,
 }
 /**
- * The slice of the second address family. `kubernetes` selects the first slice by name, so that the page shows this
- * slice even if somebody removes its label.
+ * The slice of the second address family. `kubernetes` selects the first slice by name, so that the page shows the
+ * first slice even if somebody removes its label.
  */
 const otherSlices = {
   namespace: KUBERNETES_SERVICE.namespace,

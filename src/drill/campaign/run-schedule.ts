@@ -204,7 +204,7 @@ class Search {
   }
 }
 
-/** Moves the end of the scenario and all steps from index `from` on earlier by `byMs`. */
+/** Moves the end of the scenario, and all steps from index `from` on, by `byMs` to an earlier time. */
 function moved(scenario: Scenario, from: number, byMs: number): Scenario {
   const steps = scenario.steps.map((step, index) => (index < from ? step : { ...step, atMs: step.atMs - byMs }))
   return { ...scenario, steps, durationMs: scenario.durationMs - byMs }
@@ -216,7 +216,7 @@ function tenth(ms: number): number {
 
 /**
  * Makes a scenario consistent after steps or masters were omitted. Removes the names of missing masters and the steps
- * after the end of the scenario, and shortens the steps that would last longer. Pure.
+ * after the end of the scenario, and shortens the steps that would last beyond it. Pure.
  */
 export function fittingScenario(scenario: Scenario): Scenario {
   const { durationMs } = scenario

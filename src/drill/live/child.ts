@@ -24,7 +24,7 @@ export class Child {
         const line = await lastLine(options.output).catch(() => undefined)
         this.#failure = new Error(`${command} ended with ${signal ?? `code ${code}`}: ${line ?? 'no output'}`)
       }
-      // Last, so that nobody sees a process that has ended without its failure.
+      // Set last, so that nobody sees that the process has ended before its failure is set.
       this.#ended = true
     })
   }

@@ -218,7 +218,7 @@ export class FaultProxy {
     return { ...others, ...(authorization !== undefined && { authorization }) }
   }
 
-  /** Does the work after `ms`, but not after `close`. For 0 at once. Returns a function that cancels the work. */
+  /** Does the work after `ms`, or at once for 0, but not after `close`. Returns a function that cancels the work. */
   #after(ms: number, work: () => void): () => void {
     if (ms === 0) {
       work()

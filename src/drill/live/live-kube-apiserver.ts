@@ -93,8 +93,10 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
     })
   }
 
-  /** Applies actions on either part to the one process, because a kube-apiserver has no sidecar. */
-  /** Does nothing for an action that this kind of member cannot do. */
+  /**
+   * Applies actions on either part to the one process, because a kube-apiserver has no sidecar. Does nothing for an
+   * action that this kind of member cannot do.
+   */
   async perform(primitive: MemberPrimitive): Promise<void> {
     switch (primitive.type) {
       case 'start':

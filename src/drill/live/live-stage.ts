@@ -133,7 +133,7 @@ export class ClusterStage {
       if (isDrilled) await this.#cluster.leases.evict(lease, signal)
     }
     await found.restore(this.#cluster.api, signal)
-    // The sidecars have created a missing ServiceCIDR. System namespaces stay: most cannot be deleted.
+    // If the cluster had no ServiceCIDR, the sidecars have created it. System namespaces stay: most cannot be deleted.
     if (this.#hadRange) return
     await ifFound(this.#cluster.api.delete(serviceCidrs, defaultServiceCidr, { signal }))
   }

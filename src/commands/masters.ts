@@ -176,7 +176,8 @@ const HEADS = ['ADDRESS', 'HOLDER', 'HOST', 'AGE', 'LEFT', 'LISTED', 'READY', 'C
 /** A person can distinguish two instance ids by this number of characters. */
 const HOLDER_LENGTH = 8
 /**
- * The most characters of a host name. A longer one, which only a forged Lease has, would push columns off the screen.
+ * The most characters of a host name. A longer one, of --hostname-override or a forged Lease, would push columns off
+ * the screen.
  */
 const HOST_LENGTH = 63
 

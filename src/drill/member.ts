@@ -1,6 +1,9 @@
 import type { FleetPlan } from './scenario/scenario.ts'
 
-/** What a simulated and a real member derive alike: from the settings of the present life, or else of the last one. */
+/**
+ * The state that simulated and real members derive alike. `settings` are those of the present life or, without one, of
+ * the last life.
+ */
 export abstract class DrilledMember {
   protected abstract readonly settings: Pick<
     FleetPlan,

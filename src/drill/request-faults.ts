@@ -36,7 +36,7 @@ export interface RequestRule extends RequestFilter {
   readonly requests?: number | undefined
 }
 
-/** What a rule may match of a request. */
+/** The properties of a request that a rule can match. */
 export interface SentRequest {
   readonly method: string
   /** The absolute path, without the query. */
@@ -45,7 +45,7 @@ export interface SentRequest {
 }
 
 export interface RequestInfo {
-  /** Whether it is a probe of the server's health, which has no resource. */
+  /** Whether the request is a probe of the server's health. A probe has no resource. */
   readonly isProbe: boolean
   readonly resource: string | undefined
   readonly group: string | undefined

@@ -195,7 +195,7 @@ export interface Variant {
 
 export interface DrillOptions {
   /**
-   * The seed of the first run, a whole number from 0 on; each further run takes the next number. It determines
+   * The seed of the first run, a whole number from 0 on; each further run takes the next number. The seed determines
    * everything in a simulated run. In a live run it decides the jitter of steps, the choices of clients, and how late
    * API servers recover from a datastore outage. @default 1
    */

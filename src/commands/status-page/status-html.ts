@@ -68,7 +68,7 @@ function leaseLeft({ life, verdict, leased }: MasterRow, ageMs: number): Part {
   if (life.type === 'renewed' && verdict === 'stale') return 'over'
   if (life.leftMs === undefined) return '-'
   const leftMs = Math.max(0, Math.round(life.leftMs - ageMs))
-  // The page gets a duration and counts it down, because the clocks of two machines may differ.
+  // The page gets a duration and counts it down, because a browser behind a forwarded port may have another clock.
   return html`<span data-left="${leftMs}">${Math.ceil(leftMs / 1000)} s</span>`
 }
 

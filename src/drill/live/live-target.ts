@@ -112,7 +112,7 @@ class LiveTarget implements DrillTarget {
     }
     const end = this.#end.signal
     const { reconciler, masters } = this.#scenario.fleet
-    // Otherwise a reconciler or a kube-apiserver maintains the list.
+    // Without a reconciler or a kube-apiserver nobody else maintains the list.
     if (reconciler === 'none' && masters.every(({ kind }) => kind !== 'kube-apiserver')) {
       await writeStaticList(cluster.api, firstAddresses(masters), signal)
     }

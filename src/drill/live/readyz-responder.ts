@@ -25,7 +25,7 @@ interface ResponderOptions {
 /**
  * The readiness endpoint of one master's API server. It passes on the answer of the real API server, unless `answer`,
  * `store` or a request fault decides otherwise. Each life of the sidecar has its own path, `/LIFE/readyz`, so that each
- * answer belongs to one life. `/LIFE/livez` is ok unless `answer` hangs.
+ * answer belongs to one life. `/LIFE/livez` is ok unless `answer` is `hangs`.
  */
 export class ReadyzResponder {
   readonly port: number

@@ -10,8 +10,8 @@ import type { SidecarAccess } from './sidecar.ts'
 import { TcpProxy } from './tcp-proxy.ts'
 
 /**
- * The fault of all requests but probes while the server's etcd fails. No step lifts this rule, because rules are equal
- * if their content is, and no step may have this number of `requests`.
+ * The fault of all requests but probes while the server's etcd fails. No step lifts this rule: a step lifts only a rule
+ * with its own content, and no step may have this number of `requests`.
  */
 const storeFails: RequestRule = {
   fault: { type: 'status', status: 500 },

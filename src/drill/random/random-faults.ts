@@ -107,7 +107,7 @@ const overlap: Fault = ({ draw, available, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
 }
 
-/** Restarts some or all of the masters without a fault, one after the other. */
+/** Restarts some or all of the masters that have no fault, one after the other. */
 const roll =
   (make: (context: FaultContext, masters: readonly string[], pauseMs: number) => Action): Fault =>
   (context, atMs) => {
@@ -126,7 +126,7 @@ const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart
 
 const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   const settings = draw.pick([
-    // TTL minus interval is never shorter than the fleet's, by which `slow` limits its delays.
+    // TTL minus interval is never shorter than that of the fleet, from which `slow` computes the limit of its delays.
     { leaseTtlMs: fleet.leaseTtlMs + 5_000, reconcileIntervalMs: fleet.reconcileIntervalMs },
     { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 },
     { readinessGate: draw.pick(['continuous', 'startup'] as const) },

@@ -65,7 +65,7 @@ export function knownFailures(reconciler: Reconciler, figures: Figures): Variant
     .filter(({ count }) => count > 0)
 }
 
-/** The invariants that every reconciler must maintain, so that no known failure explains a violation. */
+/** The invariants that every reconciler must maintain. No known failure explains a violation of one of them. */
 const ofEveryReconciler: ReadonlySet<string> = new Set<InvariantName | 'drill-ends'>([
   'service-stays',
   'system-namespaces-exist',

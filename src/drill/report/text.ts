@@ -7,8 +7,8 @@ import type { Distribution, DrillReport, Figures, VariantReport } from './report
 const WIDTH = 100
 
 /**
- * The report for a terminal. The last line contains the verdict and the command that repeats the drill. At most 100
- * columns, except for longer names and details. Ends without a newline.
+ * The report for a terminal. The last line contains the verdict and the command that repeats the drill. Lines have at
+ * most 100 columns, except for longer names, details and commands. Ends without a newline.
  */
 export function renderText(report: DrillReport): string {
   const { scenario, variants, unchecked, hostLate, command, seed } = report

@@ -8,7 +8,7 @@ type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Na
 /** How long a master of a rolling restart usually takes from its signal until it is listed again, in milliseconds. */
 const ROLL_MS = 10_000
 
-/** How a kube-apiserver behaves, in the settings of our masters. It has no flags for them. */
+/** How a kube-apiserver behaves, in the settings of our masters. A kube-apiserver has no flags for these settings. */
 export const upstreamSettings = {
   leaseTtlMs: 15_000,
   reconcileIntervalMs: 10_000,
@@ -30,8 +30,8 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 
 /**
  * Why some effects of a scenario cannot be judged, in one sentence; undefined if every reaction is due before the end.
- * Over a slow connection reactions are due later (see {@link lagOf}). If a connection stays too slow to renew a lease,
- * no reaction of that master is ever due.
+ * Over a slow connection reactions are due later (see {@link lagOf}). If a master's connection stays too slow to renew
+ * its lease, no reaction of this master is ever due.
  */
 export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
   if (steps.length === 0) return undefined
@@ -106,7 +106,7 @@ function latestMs({ atMs, jitterMs = 0 }: Step): number {
   return atMs + jitterMs
 }
 
-/** The longest TTL that any master has at some time, in milliseconds. A kube-apiserver's is 15 s. */
+/** The longest TTL of all masters at all times, in milliseconds. A kube-apiserver's is 15 s. */
 export function longestTtlMs(steps: readonly Step[], { masters, leaseTtlMs }: FleetPlan): number {
   const settings = [
     ...masters.map((master) => master.settings),

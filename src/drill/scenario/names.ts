@@ -122,7 +122,10 @@ export class Roster {
   }
 }
 
-/** An unused address of the same family: for documentation or, in IPv4 from number 255 on, for benchmarks. */
+/**
+ * An address of the family of `like` that no real network uses: for documentation or, in IPv4 from number 255 on, for
+ * benchmarks.
+ */
 function numbered(like: string, number: number): string {
   if (like.includes(':')) return `2001:db8::${number.toString(16)}`
   return number < 255 ? `192.0.2.${number}` : `198.18.${number >> 8}.${number & 255}`

@@ -89,7 +89,7 @@ function unshown(number: number): Html | undefined {
 const NARROWEST = 0.0015
 /** Lines of more faults than this would hide the lanes, so they are left out. */
 const MOST_GUIDES = 24
-/** The least distance between two numbered marks, as a share of the time. A mark between them gets no number. */
+/** The least distance between two numbered marks, as a share of the time. A nearer mark gets no number. */
 const NEAREST_NUMBERS = 0.04
 
 /** The class that fills spans of each state. Spans of other states are not drawn, so the base line stays visible. */
@@ -295,7 +295,10 @@ function spansOf({ masters, unownedAddresses }: RunHistory): readonly Span[] {
   return [...ofMasters, ...unownedAddresses.map(({ slice }) => slice)].flat()
 }
 
-/** The shortest length of a drawn span, in milliseconds. 0 draws all spans. Of more than `most`, only the longest. */
+/**
+ * The shortest length of a drawn span, in milliseconds. 0 draws all spans. If there are more than `most`, only the
+ * longest are drawn.
+ */
 function shortestDrawn(history: RunHistory, most: number): number {
   const lengths = spansOf(history)
     .filter(({ state }) => fills[state] !== undefined)

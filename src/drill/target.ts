@@ -6,8 +6,8 @@ import type { RequestRule } from './request-faults.ts'
 import type { DamageName, MasterPlan, MasterSettings } from './scenario/scenario.ts'
 
 /**
- * One action on a fleet. All but `add` may be repeated. An action that does not apply to its master, such as a fault of
- * the sidecar of a kube-apiserver, changes nothing.
+ * One action on a fleet. All but `add` may be repeated. An action that does not apply to its master changes nothing,
+ * such as a fault of the sidecar for a kube-apiserver, which has no sidecar.
  */
 export type Primitive =
   /**
@@ -57,9 +57,9 @@ export type ProcessAction = Extract<Primitive, { readonly part: unknown }>['type
 export interface TargetObserver {
   listed(listing: Listing): void
   requested(request: ObservedRequest): void
-  /** The Service and the namespaces, at each change. */
+  /** Receives the Service and the namespaces, at each change. */
   objects(found: ObservedObjects): void
-  /** The addresses with leases in the store, sorted, at each change. */
+  /** Receives the addresses with leases in the store, sorted, at each change. */
   leases(addresses: readonly string[]): void
   /**
    * Called when a connection of a real client has an outcome. The connections of simulated clients are computed from

@@ -133,7 +133,7 @@ export class EndpointsController implements WorkloadController {
       throw new StaleCacheError(`the cached copy of Endpoints ${key} is stale`)
     }
     const pods = members.podsOf(service)
-    // Computed even if nothing is written, because a change counts for one sync only.
+    // The trigger time is computed even if nothing is written, because a change counts for one sync only.
     const triggerTime = this.#triggerTimes.compute(service, pods)
     const action = planEndpoints({ service, pods, current, triggerTime })
     if (action.type === 'none') return

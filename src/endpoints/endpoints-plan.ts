@@ -55,7 +55,7 @@ export function planEndpoints({ service, pods, current, triggerTime }: Endpoints
   return { type: current === undefined ? 'create' : 'update', endpoints }
 }
 
-/** Adds the label of this controller, unless the Endpoints have that label with any value. */
+/** Adds the label of this controller, unless the Endpoints already have that label, whatever its value. */
 export function withManager(endpoints: Endpoints): Endpoints {
   const { metadata } = endpoints
   return { ...endpoints, metadata: { ...metadata, labels: { [managedBy]: endpointController, ...metadata?.labels } } }
@@ -77,7 +77,10 @@ function isInSync(current: Endpoints, service: Service, subsets: readonly Endpoi
   return !cut && offersOf(current.subsets) === offersOf(subsets) && sameSubsets(repackSubsets(current.subsets), subsets)
 }
 
-/** How many pairs of an address and a port the subsets have. Of others, a client may store millions in one object. */
+/**
+ * How many pairs of an address and a port the subsets have. Another client may store an object with millions of pairs,
+ * too many to repack.
+ */
 function offersOf(subsets: readonly EndpointSubset[] | null | undefined): number {
   return (subsets ?? []).reduce((sum, subset) => sum + countAddresses([subset]) * (subset.ports?.length || 1), 0)
 }

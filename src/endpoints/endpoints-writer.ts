@@ -25,8 +25,8 @@ export class EndpointsWriter {
 
   /**
    * @param current - the object from which the plan was made.
-   * @throws StaleCacheError when the server's answer shows that the copy is old, for example when the server does not
-   * find an object to delete that is in the copy. If that answer was wrong, the retries delete the object.
+   * @throws StaleCacheError when the server's answer shows that the copy is old, for example when an object to delete
+   * is in the copy but not on the server. If that answer was wrong, the retries delete the object.
    * @throws KubeError for every other refusal, except that of a creation in a terminating namespace.
    */
   async write(
@@ -53,7 +53,7 @@ export class EndpointsWriter {
       if (signal.aborted || !isKubeError(error)) throw error
       if (action.type === 'create' && isNamespaceTerminating(error)) return
       const isConflict = isKubeError(error, 'Conflict', 'AlreadyExists')
-      // This process's own write explains the conflict: the copy is only late.
+      // If this process's own write explains the conflict, the copy is only late.
       const isExplained = isConflict && tracker.renew(key, current, clock.monotonicMs())
       if (action.type !== 'delete' && !isExplained) this.#recordFailure(action.type, key, action.endpoints, error)
       if (!isConflict) throw error

@@ -136,7 +136,7 @@ export class EndpointSliceController implements WorkloadController {
 
   #sliceChanged(change: Change<EndpointSlice>): void {
     for (const key of this.#changes.take(change)) {
-      // The last plan used older Nodes, and NodeWatch may have checked the copy before this change arrived.
+      // If the last plan used older Nodes, NodeWatch may have checked the copy before this change arrived.
       if ((this.#nodesVersions.get(key) ?? this.#nodeWatch.version) !== this.#nodeWatch.version) this.#queue.add(key)
       if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slices.present(key))) continue
       this.#stale.delete(key)
@@ -215,7 +215,7 @@ export class EndpointSliceController implements WorkloadController {
       this.#pacing.written(key, startMs, writes)
     }
     if (errors.length === 0) return
-    // No Event for a server that is away or busy: it could not store the Event, and `Availability` logs the outage.
+    // An outage causes no Event: a server that is away or busy could not store it, and `Availability` logs the outage.
     const reported = errors.filter(({ cause }) => !isAwayOrBusy(cause))
     if (reported.length > 0) {
       const note = `Error updating Endpoint Slices for Service ${key}: ${new SyncFailure(reported).message}`

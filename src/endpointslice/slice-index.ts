@@ -41,7 +41,7 @@ export class ServiceSlices {
     return [...(this.#slices.get(serviceKey)?.values() ?? [])]
   }
 
-  /** As {@link of}, without the slices that are being deleted, because a finalizer may delay their deletion. */
+  /** As {@link of}, without the slices that are being deleted, which a finalizer may preserve for long. */
   present(serviceKey: string): readonly EndpointSlice[] {
     return this.of(serviceKey).filter((slice) => !isBeingDeleted(slice))
   }

@@ -112,7 +112,7 @@ export class SliceTracker {
     this.#set(slice, DELETION_EXPECTED)
   }
 
-  /** Forgets a slice that is gone from the copy. Returns true if its deletion was expected, or if it was unknown. */
+  /** Forgets a slice that is gone from the copy. Returns true if the slice was unknown or its deletion was expected. */
   handleDeletion(slice: EndpointSlice): boolean {
     const known = this.#of(slice)
     const generation = known?.get(uidOf(slice))?.generation

@@ -44,7 +44,7 @@ interface Timer {
   readonly cancel: Cancel
 }
 
-/** The extra wait for a ping's answer, in milliseconds, because after a pause an answer may be there unread. */
+/** The extra wait for a ping's answer, in milliseconds: after a pause of this process it may have arrived unread. */
 const PONG_GRACE_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
@@ -54,7 +54,8 @@ const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
  * that, so a caller that fails to open a connection may use another server.
  *
  * While streams are open, pings detect a dead peer that the network does not report: within three seconds of an
- * unanswered request, and within eight seconds in a silent watch.
+ * unanswered request, but within eight seconds in a silent watch, or if the server has sent nothing on a stream since
+ * the last ping.
  */
 export class EtcdConnection {
   /** The origin of requests, as the connect library needs it. */
@@ -90,7 +91,7 @@ export class EtcdConnection {
   }
 
   /**
-   * Rejects with the error of TCP, TLS or HTTP/2, with an EtcdError `Unreachable` if it takes too long, or with the
+   * Rejects with the error of TCP, TLS or HTTP/2, with an EtcdError `Unreachable` after `connectMs`, or with the
    * signal's reason.
    */
   static async open(
@@ -235,12 +236,12 @@ function lost(reason: string): EtcdError {
 function openSocket(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined): Socket {
   const { host, port, socketPath } = endpoint
   if (socketPath !== undefined) return connectTcp({ path: socketPath })
-  // Half of the 60 s after which common balancers forget an idle connection.
+  // The delay is half of the 60 s after which common balancers forget an idle connection.
   const options = { host, port, keepAlive: true, keepAliveInitialDelay: 30_000, noDelay: true, lookup: sharedLookup }
   if (tls === undefined) return connectTcp(options)
   // An IP address is not sent as the server name, but it is verified against the certificate all the same.
   const servername = isIP(host) === 0 ? host : ''
-  // Explicit, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
+  // `rejectUnauthorized` is set, because otherwise NODE_TLS_REJECT_UNAUTHORIZED decides.
   const verified = { secureContext: tls.context, servername, rejectUnauthorized: true }
   return connectTls({ ...options, ...verified, ALPNProtocols: ['h2'] })
 }

@@ -125,7 +125,7 @@ export class EtcdCredentials {
 
   async #read(): Promise<Loaded> {
     const { cafile, certfile, keyfile } = this.#files
-    // One after the other: a missing file must not end the reading while another file still hangs.
+    // The files are read one after the other: a missing file must not end the reading while another one still hangs.
     const ca = await pemIn(cafile)
     const cert = await pemIn(certfile)
     const key = await pemIn(keyfile)
@@ -137,7 +137,7 @@ export class EtcdCredentials {
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
     const { cafile, certfile, keyfile } = this.#files
-    // Checked here, because Node accepts a CA file without a certificate in it, and then trusts no authority.
+    // The CA file is checked here, because Node accepts one without a certificate in it, and then trusts no authority.
     if (cafile !== undefined) usePem(cafile, () => new X509Certificate(ca), failure)
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const

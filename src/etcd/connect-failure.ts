@@ -42,7 +42,7 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
   return { error: connectionError(endpoint, undefined, lost ?? error), harmless: false, elsewhere: true }
 }
 
-/** The code is that of the first error that is not `lasting`, or else of the first. */
+/** One error for all tries. It has the code of the first error that is not `lasting`, or else of the first. */
 export function combined(tries: readonly FailedTry[]): EtcdError {
   const [first, ...rest] = tries.map(({ error }) => error)
   if (first === undefined) return new EtcdError('Unreachable', 'etcd: no endpoint is configured')

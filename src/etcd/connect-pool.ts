@@ -52,7 +52,7 @@ const READ_MAX_BYTES = 2 * 1024 * 1024
 const ELECTION_PAUSE_MS = 200
 
 /**
- * Sends requests to one of several endpoints, and tries the one that answered last first. If a server cannot be
+ * Sends each request to one of several endpoints, beginning with the one that answered last. If a server cannot be
  * reached, answers that it cannot serve, or does not answer in time, the next one is tried. If the caller aborts before
  * the answer, the next request begins with another endpoint. After a timeout or an abort the connection may be dead, so
  * it gets no more requests, and closes when its streams have ended.

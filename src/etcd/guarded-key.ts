@@ -26,8 +26,8 @@ export class GuardedKey {
   }
 
   /**
-   * Whether this may be the result of a failed write by this process. On kine another process may have written the same
-   * value under the same lease id.
+   * Whether this stored value may be the result of a failed write by this process. On kine another process may have
+   * written the same value under the same lease id.
    */
   isUnanswered({ value, lease }: KeyValue): boolean {
     return this.#unanswered.some((sent) => sent.lease === lease && Buffer.compare(sent.value, value) === 0)

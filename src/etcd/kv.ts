@@ -98,7 +98,7 @@ export interface PutOptions {
 
 /** What a failed call to etcd means for its caller. The table is in docs/errors.md. */
 export type EtcdErrorCode =
-  /** No connection to any endpoint, or it broke; a write may or may not have happened. */
+  /** No endpoint can be reached, or the connection broke; a write may or may not have happened. */
   | 'Unreachable'
   /** No answer in time; a write may or may not have happened. */
   | 'Timeout'

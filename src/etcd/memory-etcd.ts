@@ -160,7 +160,7 @@ export class MemoryEtcd {
       this.#terms.set(this.#flavour === 'kine' ? key : lease, term)
       this.#scheduleExpiry()
     }
-    // Not `slice`, because the slice of a Buffer shares its memory.
+    // `slice` would not always copy: the slice of a Buffer shares its memory.
     const stored = new Uint8Array(value)
     const modRevision = this.#history.write([{ key, value: stored, lease }])
     const type = before === undefined ? 'created' : 'modified'

@@ -64,7 +64,7 @@ export const etcdRules: readonly Rule<EtcdValues>[] = [
 
 /** The address of an etcd server. */
 export interface EtcdEndpoint {
-  /** The URL with host and port, without a path; of a Unix socket, as given. */
+  /** The URL with host and port, without a path; for a Unix socket, the text as given. */
   readonly text: string
   readonly tls: boolean
   /** The path of a Unix socket; host and port then have no meaning. */
@@ -89,7 +89,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
       throw new EtcdEndpointError(`${JSON.stringify(text)} has no socket path; use unix:///path/to/socket`)
     return { text, tls: false, socketPath, host: 'localhost', port: 0 }
   }
-  // Checked before any message quotes the text.
+  // This check comes first, because the later messages quote the text.
   if (text.includes('@')) {
     throw new EtcdEndpointError('an endpoint must not contain a user name or password; use a client certificate')
   }
@@ -103,7 +103,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
       `${JSON.stringify(text)} must have only a host and a port; set the key prefix with --etcd-prefix`,
     )
   }
-  // Read from the text, because a URL drops the default port of its scheme.
+  // The port is read from the text, because a URL drops the default port of its scheme.
   const [, port] = /:(\d+)\/?$/.exec(text) ?? []
   if (port === undefined)
     throw new EtcdEndpointError(`${JSON.stringify(text)} has no port; the default port of etcd is 2379`)
@@ -112,7 +112,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
   return { text: `${url.protocol}//${url.hostname}:${port}`, tls, socketPath: undefined, host, port: Number(port) }
 }
 
-/** Returns one leading slash and none at the end, as kube-apiserver does. Throws {@link EtcdEndpointError}. */
+/** Gives a prefix one leading slash and none at the end, as kube-apiserver does. Throws {@link EtcdEndpointError}. */
 function parsePrefix(text: string): string {
   const parts = text.split('/').filter((part) => part !== '')
   if (parts.length === 0) throw new EtcdEndpointError('needs a name, such as /registry')

@@ -65,7 +65,7 @@ export function deleteRequest(key: Uint8Array, modRevision: bigint): TxnInit {
 
 /** Watches a prefix from a revision on, with the previous values. */
 export function watchRequest(prefix: Uint8Array, startRevision: bigint): MessageInitShape<typeof WatchRequestSchema> {
-  // Without fragments a response can be longer than a client accepts: one for each change that is not delivered yet.
+  // Without fragments a response can be longer than a client accepts: it has all changes that are not delivered yet.
   const value = { key: prefix, rangeEnd: prefixEnd(prefix), startRevision, prevKv: true, fragment: true }
   return { requestUnion: { case: 'createRequest', value } }
 }

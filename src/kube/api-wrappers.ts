@@ -8,8 +8,8 @@ import { smallerPage } from './transport.ts'
 
 /**
  * A KubeApi that makes reads, and logs writes instead of making them. A write is not logged again until another body
- * was logged for the same verb and object. A create or update resolves with the given object, a patch with only its
- * name and namespace.
+ * was logged for the same verb and object. A create or update resolves with the given object, a patch with an object
+ * that has only the name and namespace.
  */
 export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   const planned = new Map<string, string>()
@@ -84,8 +84,8 @@ export function dryRunLogger(logger: Logger): Logger {
 
 /**
  * A KubeApi that reads normally, and calls `mayWrite` immediately before each write. Without this check a process that
- * was frozen would write from outdated copies, before any timer reports that another process leads. If `mayWrite`
- * returns false, the write rejects as Unreachable, for which controllers record no Event.
+ * was frozen would write from outdated copies, before a timer reports that another process leads. If `mayWrite` returns
+ * false, the write rejects as Unreachable, for which controllers record no Event.
  *
  * The API server itself checks nothing: a request that was sent before the freeze still arrives.
  */

@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { Outages } from '../telemetry/outages.ts'
 import type { KubeErrorCode } from './errors.ts'
 
-/** After an outage, the refusal of a source counts only when it has lasted this long. */
+/** A new refusal after an outage, or one that may pass, counts only when it has lasted this long. */
 const RETURNING_MS = 5_000
 /** A refusal is logged after this long. A server that has just started refuses until it has read its RBAC rules. */
 const REPORT_AFTER_MS = 2_000
@@ -39,7 +39,7 @@ interface Outage {
   readonly sources: Set<string>
 }
 
-/** The server refuses permanently; logged once. */
+/** A permanent refusal, which is logged once. */
 interface Refusal {
   readonly kind: 'refused'
   readonly code: string | undefined

@@ -17,11 +17,11 @@ export type KubeErrorCode =
   | 'ServerError'
   /** The server did not answer in time; a write may or may not have happened. */
   | 'Timeout'
-  /** No connection, or it broke; a write may or may not have happened. */
+  /** The server cannot be reached, or the connection broke; a write may or may not have happened. */
   | 'Unreachable'
   /** Credentials are not available (token file, exec plugin). */
   | 'NoCredentials'
-  /** The answer is not what the protocol allows: not JSON, torn, of another kind. */
+  /** The answer is not what the protocol allows: not JSON, cut off, of another kind. */
   | 'BadResponse'
   /** The answer exceeds the limit for its kind (`answerLimits` in transport.ts): request less. */
   | 'TooLarge'

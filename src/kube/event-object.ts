@@ -48,7 +48,7 @@ const MAX_INSTANCE = 128
 /** The Event object for the first occurrence of `event`, now. */
 export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock, random: Random): KubeEvent {
   const wallMs = clock.wallMs()
-  // Like client-go's suffix, nanoseconds since 1970; the digits below a millisecond are random.
+  // As in client-go, the suffix is the nanoseconds since 1970; the digits below a millisecond are random.
   const nanos = BigInt(Math.floor(wallMs)) * 1_000_000n + BigInt(randomInteger(random, 1_000_000))
   const suffix = `.${nanos.toString(16)}`
   const name = `${(event.regarding.name ?? '').slice(0, MAX_NAME - suffix.length)}${suffix}`

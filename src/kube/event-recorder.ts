@@ -222,7 +222,7 @@ function isWorthAnotherTry(error: KubeError): boolean {
 /**
  * Whether the Event itself may be the cause of the error, so that it must not delay other Events for ever: the server
  * received the request and failed, or the namespace does not exist. A retry may help, because this program may create
- * it.
+ * the namespace.
  */
 function mayBeTheEvent(error: KubeError): boolean {
   const lacksNamespace = error.code === 'NotFound' && error.status?.details?.kind === 'namespaces'

@@ -216,7 +216,7 @@ export class EtcdRoute extends Route {
         return latency(clock, random, spikes, signal, this.slowMs).then(() => pass(call, signal))
       },
     })
-    // Scheduled on the clock of the process, so that a frozen process notices the reset when it thaws.
+    // The clock of the process schedules the reset, so that a frozen process notices the reset when it thaws.
     this.#connected.add(() =>
       clock.schedule(0, () => kv.breakWatches(new EtcdError('Unreachable', 'connection reset'))),
     )

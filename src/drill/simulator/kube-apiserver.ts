@@ -291,7 +291,7 @@ async function ensureServiceCidr(api: KubeApi): Promise<void> {
 
 async function ensureService(api: KubeApi): Promise<void> {
   if ((await ifFound(api.get(services, REF))) !== undefined) return
-  // Otherwise the server would refuse the Service until the next tick.
+  // Without these objects, the server would refuse the Service until the next tick.
   await ensureNamespaces(api)
   await ensureServiceCidr(api)
   const clusterIp = serviceIpOf(SERVICE_RANGE).text

@@ -15,7 +15,7 @@ export interface ProcessClock extends ClockView {
   readonly killed: boolean
 }
 
-/** How late a timer of a drifting clock fires, in milliseconds. Otherwise a rounding error could make it fire early. */
+/** Delays each timer of a drifting clock, in milliseconds, because a rounding error could make the timer fire early. */
 const ROUNDING_MS = 1e-6
 
 export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: ClockFaults = {}): ProcessClock {

@@ -51,7 +51,7 @@ export class SimulatedTarget implements DrillTarget {
     const view = time.view()
     this.clock = {
       wallMs: () => view.wallMs(),
-      // Listings and requests have the same times.
+      // The times of listings and requests are on this clock too.
       monotonicMs: () => time.nowMs,
       schedule: (delayMs, callback) => view.schedule(delayMs, callback),
     }

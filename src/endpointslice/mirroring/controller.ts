@@ -98,7 +98,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
   #endpointsChanged(change: Change<Endpoints>): void {
     if (!mayBeMirrored(before(change)) && !mayBeMirrored(after(change))) return
     const key = keyOfObject(objectOf(change))
-    // Most Endpoints belong to Services with a selector. They are not mirrored, so they need no sync.
+    // Most Endpoints belong to Services with a selector. Such Endpoints are not mirrored, so they need no sync.
     const service = this.#services.store.get(refOfKey(key))
     const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
     if (!idle || this.#options.metrics.knows(key)) this.#queue.add(key)

@@ -17,7 +17,7 @@ export interface MirroredGroup {
 interface MirroredEndpoints {
   /** By {@link groupKey}; including groups without addresses. */
   readonly groups: ReadonlyMap<string, MirroredGroup>
-  /** The number of malformed addresses. */
+  /** The number of malformed addresses, without those beyond the maximum. */
   readonly invalid: number
   /** The number of addresses that are not mirrored: malformed ones, and those beyond the maximum. */
   readonly skipped: number
@@ -34,7 +34,7 @@ export function identityOf({ addresses, hostname, targetRef }: Endpoint): string
   return `${all} ${hostname ?? ''} ${targetRef?.namespace ?? ''}/${targetRef?.name ?? ''}`
 }
 
-/** Converts Endpoints. Takes at most `maxEndpointsPerSubset` valid addresses of a repacked subset, ready ones first. */
+/** Converts Endpoints. Takes up to `maxEndpointsPerSubset` valid addresses of each packed subset, ready ones first. */
 export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: number): MirroredEndpoints {
   const groups = new Map<string, MirroredGroup & { readonly endpoints: Map<string, Endpoint> }>()
   let invalid = 0

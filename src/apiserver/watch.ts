@@ -42,7 +42,8 @@ export function openWatch(
   const eventIn = (change: Change): WatchEvent | undefined =>
     change.revision > from.revision && change.key.startsWith(prefix) ? eventOf(change, matches) : undefined
 
-  const endOfInitialEvents = options.allowWatchBookmarks ? [bookmark(kind, store.revision, true)] : []
+  const marksEnd = options.allowWatchBookmarks && options.sendInitialEvents === true
+  const endOfInitialEvents = marksEnd ? [bookmark(kind, store.revision, true)] : []
   let first: readonly WatchEvent[]
   try {
     first = from.initialState

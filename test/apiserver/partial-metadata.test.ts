@@ -55,6 +55,8 @@ test('watch events and bookmarks as PartialObjectMetadata contain only metadata'
   const query = [
     ['watch', 'true'],
     ['allowWatchBookmarks', 'true'],
+    ['sendInitialEvents', 'true'],
+    ['resourceVersionMatch', 'NotOlderThan'],
   ] as const
   const { body } = await answer(embedded, maps, 'PartialObjectMetadata', query)
   const events = body[Symbol.asyncIterator]()

@@ -33,6 +33,18 @@ test('a watch with allowWatchBookmarks receives a bookmark with the latest revis
   assert.deepEqual(await drain(silent), [])
 })
 
+test('only a watch with sendInitialEvents receives a bookmark after the initial events', async () => {
+  const embedded = await Embedded.started()
+  await make(embedded, 'a')
+  const { revision } = embedded.server
+  const query = 'allowWatchBookmarks=true'
+  for (const older of [query, `${query}&resourceVersion=0`]) {
+    assert.deepEqual(await drain(await embedded.watch(older)), ['ADDED a'], older)
+  }
+  const asking = `${query}&sendInitialEvents=true&resourceVersionMatch=NotOlderThan`
+  assert.deepEqual(await drain(await embedded.watch(asking)), ['ADDED a', `BOOKMARK ${revision}`])
+})
+
 test('a watch from a compacted revision receives an ERROR event with 410 and ends', async () => {
   const embedded = await Embedded.started()
   const { revision } = embedded.server

@@ -24,8 +24,8 @@ interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
 /**
  * One object, which a watch follows and the owner also reads live from time to time, by {@link readLive}.
  *
- * A watch may lose an event and still deliver later ones, even bookmarks. A live read finds such a loss. The result of
- * a live read counts until the next watch event. If none comes within two seconds, the watch is restarted.
+ * A watch may lose an event and still deliver later ones, even bookmarks. A live read finds such a loss. Its result
+ * then counts until the next watch event; if no event comes within two seconds, the watch is restarted.
  */
 export class FollowedObject<T extends KubeObject> {
   readonly #options: FollowedObjectOptions<T>
@@ -35,7 +35,9 @@ export class FollowedObject<T extends KubeObject> {
   /** The result of a live read that the watch has not delivered. The next watch event clears this. */
   #read: { readonly live: T | undefined } | undefined
   #events = 0
-  /** The value of {@link #events} when a live read was older than {@link current}; undefined if the last was not. */
+  /**
+   * The value of {@link #events} when a live read was older than {@link current}; undefined if the last read was not.
+   */
   #outdated: number | undefined
   /** Cancels the restart of the watch; undefined while none is due. */
   #late: Cancel | undefined
@@ -95,8 +97,9 @@ export class FollowedObject<T extends KubeObject> {
     // The watch may meanwhile have delivered a newer state than the answer.
     if (this.#events !== events) return
     if (isNewer(this.current, live)) {
-      // A server that lags answers with an old state. But if its store was restored from a backup, the watch stays
-      // silent until the store has reached the revision from which it was requested.
+      // One old answer may come from a server that lags. A second one without an event in between may mean that the
+      // store was restored from a backup: the watch would stay silent until the store has reached the revision from
+      // which it was requested.
       if (this.#outdated === events) this.#startAnew(live)
       this.#outdated = this.#outdated === events ? undefined : events
       return

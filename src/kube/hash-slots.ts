@@ -1,6 +1,6 @@
 /**
- * Small integers (`ids`) by a 32-bit hash, several for one hash if need be. An id takes 16 bytes on average; a `Map`
- * would need twice as much, and a string for each key.
+ * Finds small integers (`ids`) by a 32-bit hash; several ids may have the same hash. An id takes 16 bytes on average; a
+ * `Map` would need twice as much, and a string for each key.
  *
  * There are sixteen tables, because one that grows moves all its entries at once. With a million of them that would
  * take 40 ms.
@@ -90,7 +90,8 @@ class Table {
     const [hashes, ids] = [this.#hashes, this.#ids]
     this.#hashes = new Int32Array(2 * ids.length)
     this.#ids = new Int32Array(2 * ids.length)
-    // Where the last id with a hash was inserted. Otherwise thousands with the same hash would take seconds.
+    // By hash, the slot of the last id, if it is far: the next search begins there. Otherwise thousands of ids with one
+    // hash would take seconds.
     const far = new Map<number, number>()
     const mask = this.#ids.length - 1
     for (let slot = 0; slot < ids.length; slot++) {

@@ -27,7 +27,7 @@ export type ServerAnswer =
       readonly certificate: {
         /** The rest of a sentence about the certificate, such as `has expired`. Undefined if there is no fault. */
         readonly fault: string | undefined
-        /** The names and addresses for which it is valid. */
+        /** The names and addresses for which it is valid, at most 20. */
         readonly names: readonly string[]
       }
       /** The server's clock, by its Date header, minus the local one. The error is at most `toleranceMs`. */

@@ -198,7 +198,10 @@ export class HttpTransport implements Transport {
   }
 }
 
-/** `contextOf`: called for the first connection to an `https:` server without a proxy. Throws if it cannot be used. */
+/**
+ * `contextOf`: called for the first connection to an `https:` server without a proxy. It throws if the certificates
+ * cannot be used.
+ */
 function dispatcherFor(
   options: HttpTransportOptions,
   contextOf: () => SecureContext,
@@ -307,7 +310,10 @@ function readProtobuf(read: () => unknown): unknown {
   }
 }
 
-/** Throws for the answer of Go's TLS servers to a client without TLS. No API server has given that answer. */
+/**
+ * Throws for the answer of Go's TLS servers to a client without TLS. Go's library sends that answer; the API server
+ * itself never receives the request.
+ */
 function refuseClearText(target: string, body: unknown): void {
   const sentence = 'Client sent an HTTP request to an HTTPS server.'
   if (typeof body !== 'string' || body.trim() !== sentence) return

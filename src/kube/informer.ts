@@ -136,7 +136,7 @@ export class Informer<T extends KubeObject> {
 
   /**
    * Calls `handler` after every complete list and its changes, until the returned function is called. `beganMs`: when
-   * the list was requested, in monotonic time. The store shows every write that was answered before that.
+   * the list was requested, in monotonic time. The store shows every write that was answered before then.
    */
   subscribeToLists(handler: (beganMs: number) => void): () => void {
     const own = (beganMs: number): void => handler(beganMs)
@@ -246,7 +246,9 @@ export class SharedInformers implements Informers {
     await Promise.all([...this.#informers.values()].map(({ informer }) => informer.whenSynced(signal)))
   }
 
-  /** Runs all informers, also later ones, until an abort. If one fails, ends all and rejects with its error. */
+  /**
+   * Runs all informers, also those requested later, until an abort. If one fails, ends all and rejects with its error.
+   */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#start !== undefined) throw new Error('the shared informers are already running')
     const { controller, unlink } = linkedController(signal)

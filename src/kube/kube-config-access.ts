@@ -35,7 +35,7 @@ export interface Access {
 }
 
 export interface ResolvedKubeConfig {
-  /** client-node's own API classes can use it too. Its users also have the fields of {@link UserEntry}. */
+  /** client-node's own API classes can use it too. The entries in `users` also have the fields of {@link UserEntry}. */
   readonly config: KubeConfig
   /** The current context of `config`, resolved and checked. */
   readonly access: Access
@@ -232,7 +232,7 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
   if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)
-  // With such a value no request could be sent, not even a probe.
+  // With a value that no header can carry, no request could be sent, not even a probe.
   const problem = user.token ? tokenProblem(user.token) : undefined
   if (problem !== undefined) fail(`the token of ${of} ${problem}`)
   for (const value of Object.values(impersonationHeaders(user)).flat()) {

@@ -33,7 +33,9 @@ const HAND_OVER_MS = 3_500
 /** A candidate waits up to this many retry periods longer, by chance, as in client-go. */
 const RETRY_JITTER = 1.2
 
-/** The mistake in a timing, in one line, by client-go's rules. In addition, a Lease stores its duration in seconds. */
+/**
+ * The mistake in a timing, in one line: by client-go's rules, and because a Lease stores its duration in whole seconds.
+ */
 export function leaderElectionProblem(timing: LeaderElectionTiming): string | undefined {
   const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = timing
   if (!(retryPeriodMs > 0)) return 'the retry period must be positive'
@@ -150,7 +152,7 @@ export class LeaderElector {
     return end
   }
 
-  /** Renews until `signal` is aborted or leadership is lost; calls `lost` in that case. */
+  /** Renews until `signal` is aborted, or until leadership is lost: then calls `lost`. */
   async #renew(signal: AbortSignal, lost: () => void): Promise<void> {
     const { clock, retryPeriodMs } = this.#options
     try {

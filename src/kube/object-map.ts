@@ -8,13 +8,16 @@ export interface ObjectMap<T extends KubeObject> extends Iterable<T> {
   get(ref: ObjectRef): T | undefined
   set(ref: ObjectRef, object: T): void
   delete(ref: ObjectRef): void
-  /** Replaces an object by an equal one, so that both maps share it; absent if the map holds no objects. */
+  /**
+   * Replaces an object by an equal one of another map, so that both maps share it; undefined if this map packs its
+   * objects.
+   */
   share?(ref: ObjectRef, object: T): void
-  /** All objects. A change during the iteration is visited or not; an object that does not change is visited once. */
+  /** All objects. A change during the iteration may or may not show; an object that does not change is visited once. */
   [Symbol.iterator](): Iterator<T>
   /** The objects as they are now, also if they change during the iteration. */
   snapshot(): Iterable<T>
-  /** The objects with this key beside their names. @throws Error if they have no such keys */
+  /** The objects that have this key in addition to their names. @throws Error if the map does not pack its objects */
   by(key: string): readonly T[]
 }
 

@@ -6,7 +6,10 @@ import type { KubeObject } from './resources.ts'
 
 /** How objects are stored of which there may be a million. `join` of what `split` returns equals the object. */
 export interface Packing<T> {
-  /** `texts`: what few other objects have. `shared`: JSON that many have in common. Namespace and name need neither. */
+  /**
+   * `texts`: what few other objects have. `shared`: JSON that many have in common. Neither needs to contain the
+   * namespace and name.
+   */
   split(object: T): { readonly texts: readonly (string | undefined)[]; readonly shared: object }
   join(ref: ObjectRef, texts: readonly (string | undefined)[], shared: object): T
   /** The keys by which {@link ObjectMap.by} finds an object; client-go calls this an index. @default none */
@@ -167,7 +170,7 @@ function packTexts(position: number, texts: readonly (string | undefined)[]): st
     else if (text.length < LONG) parts.push(String.fromCharCode(text.length), text)
     else parts.push(String.fromCharCode(LONG), text.length.toString(16).padStart(LENGTH_DIGITS, '0'), text)
   }
-  // A sum would remain a tree of all its parts.
+  // V8 would store the result of `+` as a tree of all its parts.
   return parts.join('')
 }
 

@@ -34,7 +34,10 @@ export type ReflectorState<T extends KubeObject> =
       readonly shared?: boolean | undefined
     }
 
-/** How a request ended. `proven`: no outage, because the server has served the watch, or the page gets more time. */
+/**
+ * How a request ended. `proven`: it is no outage, because the server has served the watch, or may be slow and gets more
+ * time for the page.
+ */
 export type Ending =
   /** The server closed the watch normally. `brief`: within a second, and the watch had brought nothing new. */
   | { readonly kind: 'closed'; readonly proven: boolean; readonly brief?: boolean }

@@ -65,7 +65,8 @@ const watchPatience = { quietMs: 90_000 }
 const LATE_MS = 5_000
 /**
  * Limits the wait for the initial events, because a server that does not know streaming lists never marks their end.
- * `received`: how many objects so far. A million take longer than a minute, so it goes on while 500 arrive each second.
+ * `received`: how many objects so far. A million take longer than a minute, so the wait goes on while, on average, 500
+ * arrive each second.
  */
 function streamPatience(received: () => number): Patience {
   return { quietMs: 10_000, totalMs: () => Math.max(60_000, 2 * received()) }
@@ -94,8 +95,8 @@ const LONGEST_LIST_PAUSE_MS = 30_000
  *
  * The list arrives as a stream of watch events if the server supports that (KEP-3157), else in pages. After most
  * failures the watch continues from the last received resourceVersion. A possible gap (410, an ERROR event other than
- * 429, an unreadable event), a rejected request (400, 404, 422) or half an hour of silence leads to a new list.
- * Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
+ * 429, an unreadable event), a rejected request (400, 404, 422), half an hour of silence, or 60 failed watches in a row
+ * lead to a new list. Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
@@ -201,7 +202,7 @@ export class Reflector<T extends KubeObject> {
       .catch((error) => (guard.ranOut ? undefined : onlyKubeError(error)))
       .finally(() => guard.end())
     this.#pagePatienceMs = nextPatienceMs(this.#pagePatienceMs, guard)
-    // Only a page that had the longest time shows that the server is away. Otherwise the server may be slow.
+    // Silence shows that the server is away only if the page had the longest time. Otherwise the server may be slow.
     if (page === undefined) return { kind: 'silent', proven: quietMs < pagePatience.mostMs }
     if (page instanceof KubeError) return { kind: 'failed', proven: false, error: page, watchError: false }
     const { resourceVersion = page.metadata.resourceVersion } = this.#state
@@ -232,7 +233,7 @@ export class Reflector<T extends KubeObject> {
     const from = versionOf(this.#state)
     const streaming = this.#state.phase === 'streaming'
     if (streaming) this.#listBeganMs = clock.monotonicMs()
-    // Asked of the state, because this request outlives its list, and must not keep the list in memory.
+    // Reads the state each time, because this request outlives its list and must not keep the list in memory.
     const received = (): number => (this.#state.phase === 'streaming' ? this.#state.objects.size : 0)
     const onOpen = (): void => {
       if (guard.open() && streaming) guard.allow(streamPatience(received))

@@ -153,7 +153,7 @@ export interface RetryPolicy {
    * caller must notice soon that the server accepts requests again. @default 1000
    */
   readonly maxWaitMs: number
-  /** The shortest wait, in milliseconds, for servers that answer 0. @default 100 */
+  /** The shortest wait, in milliseconds, for servers that ask for 0 s. @default 100 */
   readonly minWaitMs: number
   /** Waits are lengthened by up to this share, so that refused clients do not return at the same time. @default 0.1 */
   readonly jitter: number
@@ -162,8 +162,8 @@ export interface RetryPolicy {
 export const defaultRetryPolicy: RetryPolicy = { attempts: 3, maxWaitMs: 1_000, minWaitMs: 100, jitter: 0.1 }
 
 /**
- * How long to wait before the request is sent again, in milliseconds; undefined if it is not. Only a 429 or 503 with
- * Retry-After is retried, because it states that the server has done nothing. `attempts`: the requests so far.
+ * How long to wait before the request is sent again, in milliseconds; undefined if it is not sent again. Only a 429 or
+ * 503 with Retry-After is retried, because it states that the server has done nothing. `attempts`: the requests so far.
  */
 export function planRetry(
   response: ApiResponse,

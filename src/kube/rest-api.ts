@@ -228,7 +228,10 @@ class RestKubeApi implements KubeApi {
     return response.body
   }
 
-  /** Sends the call, repeatedly if the server requests that, unless it is urgent. Rejects if the answer is not 2xx. */
+  /**
+   * Sends the call; repeats it if the server requests that and the call is not urgent. Rejects if the answer is not
+   * 2xx.
+   */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
     for (let attempts = 1; ; attempts++) {

@@ -71,12 +71,12 @@ export class ServedResources {
     this.#options = options
   }
 
-  /** Whether the server denies that it serves a resource. */
+  /** Whether the server has denied a resource for long enough that we believe it. */
   isUnserved(resource: Resource<KubeObject>): boolean {
     return this.#entries.get(qualifiedPlural(resource))?.serving.type === 'unserved'
   }
 
-  /** Whether the server denies that it serves a resource, or did so in its last answer. */
+  /** Whether the server does not serve a resource, or did not when discovery last gave a clear answer. */
   isMissing(resource: Resource<KubeObject>): boolean {
     return isMissing(this.#entries.get(qualifiedPlural(resource)))
   }
@@ -87,13 +87,15 @@ export class ServedResources {
     if (entry !== undefined) this.#become(entry, { type: 'served' })
   }
 
-  /** Asks discovery now whether the server denies a resource, for a caller that received 404. */
+  /** Asks discovery about a resource now, for a caller that received 404. Then resolves with {@link isUnserved}. */
   async confirmUnserved(resource: Resource<KubeObject>, signal: AbortSignal): Promise<boolean> {
     await this.#ask(this.#entryOf(resource), signal)
     return this.isUnserved(resource)
   }
 
-  /** Resolves when a resource is worth a request: the server does not deny it. Rejects with the signal's reason. */
+  /**
+   * Resolves when a resource is worth a request: when {@link isUnserved} is false. Rejects with the signal's reason.
+   */
   async untilUndenied(resource: Resource<KubeObject>, signal: AbortSignal): Promise<void> {
     if (this.isUnserved(resource)) await abortable(this.#entryOf(resource).appeared.promise, signal)
   }
@@ -103,7 +105,7 @@ export class ServedResources {
     this.#handlers.add(handler)
   }
 
-  /** Asks for all missing resources now, because the server may have been replaced. */
+  /** Asks discovery about all missing resources now, because the server may have been replaced. */
   expedite(): void {
     this.#requests.fire('ask')
   }
@@ -113,7 +115,8 @@ export class ServedResources {
     for (;;) {
       const cancel = clock.schedule(this.#discoverAfterMs, () => this.expedite())
       const reasons = await this.#requests.take(signal).finally(cancel)
-      // Without a reason a resource has just become missing, by an answer of discovery.
+      // Without a reason, the wait ended because discovery has just confirmed that a resource is missing: only the
+      // interval starts again.
       if (reasons.size === 0) continue
       this.#discoverAfterMs = Math.min(2 * this.#discoverAfterMs, LAST_DISCOVERY_MS)
       await Promise.all([...this.#entries.values()].filter(isMissing).map((entry) => this.#ask(entry, signal)))

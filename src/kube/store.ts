@@ -65,22 +65,22 @@ export class Store<T extends KubeObject> {
     return this.#objects.get(refOfKey(key))
   }
 
-  /** The objects with this key of {@link Packing.keysOf}. @throws Error if they have no such keys */
+  /** The objects with this key of {@link Packing.keysOf}. @throws Error if the store has no packing */
   by(key: string): readonly T[] {
     return this.#objects.by(key)
   }
 
-  /** All objects. Those that are not packed come by namespace. */
+  /** All objects. If they are not packed, they are grouped by namespace. */
   list(): readonly T[] {
     return [...this.#objects.snapshot()]
   }
 
-  /** As {@link list}, but not in memory at the same time if they are packed. */
+  /** As {@link list}, but packed objects are made one by one, not all in memory at the same time. */
   snapshot(): Iterable<T> {
     return this.#objects.snapshot()
   }
 
-  /** As {@link snapshot}, without a copy. A change during the iteration is visited or not. */
+  /** As {@link snapshot}, without a copy. A change during the iteration may or may not show. */
   [Symbol.iterator](): Iterator<T> {
     return this.#objects[Symbol.iterator]()
   }
@@ -106,7 +106,8 @@ export class Store<T extends KubeObject> {
    * It keeps `present`, which belongs to the store from then on. Iterate over the result before the store changes.
    */
   *replace(present: ObjectMap<T>): Steps<Iterable<Change<T>>> {
-    // A million changes would take as much memory as a million objects that are not packed, so they are made late.
+    // A million changes would take as much memory as a million objects that are not packed, so each is made only when
+    // it is read.
     if (this.#objects.size === 0) {
       this.#objects = present
       return additions(present)

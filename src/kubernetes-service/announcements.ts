@@ -59,7 +59,8 @@ const REASON_WORDS: Readonly<Record<Absence, string>> = {
 }
 
 /**
- * Reports this master's own writes of `default/kubernetes` in the log and by Events, so each write is reported once.
+ * Reports only this master's own writes of `default/kubernetes`, in the log and by Events: so the fleet reports each
+ * write once.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions

@@ -32,9 +32,9 @@ export interface ListPlan {
 }
 
 /**
- * Reads and writes Endpoints `default/kubernetes` together with the EndpointSlice of that name. Every write is guarded
- * by a read in the same call. After a conflict the call rejects, and the caller reconciles again. Upstream:
- * pkg/controlplane/reconcilers/endpointsadapter.go.
+ * Reads and writes Endpoints `default/kubernetes` together with its EndpointSlices: one for each address family. Every
+ * write is guarded by a read in the same call. After a conflict the call rejects, and the caller reconciles again.
+ * Upstream: pkg/controlplane/reconcilers/endpointsadapter.go.
  */
 export class EndpointsAdapter {
   readonly #api: KubeApi
@@ -70,7 +70,7 @@ export class EndpointsAdapter {
 
   /**
    * Whether a plan needs no write now, according to the watches: everything is in sync, or another writer keeps
-   * overwriting a difference, whose correction must wait.
+   * overwriting an object, so that its correction must wait.
    */
   isSettled({ endpoints: action, secondAddresses }: ListPlan, observed: ObservedEndpoints): boolean {
     if (action.type === 'refuse') return false
@@ -159,7 +159,7 @@ function slicePlans(
   { slice, secondSlices }: ObservedEndpoints,
 ): readonly (readonly [RemovableAction<EndpointSlice>, EndpointSlice | undefined])[] {
   const second = secondSliceOf(endpoints, secondAddresses)
-  // We plan for both names: the order of the address families may have been reversed since.
+  // We plan for both names: the order of the address families may have been reversed since a slice was written.
   const seconds = ([4, 6] as const).map((family) => {
     const name = secondSliceName(family)
     const current = secondSlices.find(({ metadata }) => metadata?.name === name)

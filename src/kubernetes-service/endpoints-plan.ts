@@ -32,9 +32,9 @@ export interface EndpointsObservation {
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list exactly `addresses`.
  *
- * Pure. Only with `stopping` may the list become empty. Foreign metadata, and per-address fields of remaining
- * addresses, are preserved. Results equal those of upstream's lease reconciler (pkg/controlplane/reconcilers/lease.go),
- * except that notReadyAddresses, which upstream leaves in place, are removed.
+ * Pure. Only with `stopping` may the list become empty. Foreign metadata is preserved. So are the per-address fields of
+ * remaining addresses, if there is exactly one subset. Results equal those of upstream's lease reconciler
+ * (pkg/controlplane/reconcilers/lease.go), except that notReadyAddresses, which upstream leaves in place, are removed.
  */
 export function planEndpoints(observed: EndpointsObservation): EndpointsAction {
   const { addresses, current, ports, stopping } = observed

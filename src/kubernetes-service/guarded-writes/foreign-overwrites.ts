@@ -146,7 +146,7 @@ export class ForeignOverwrites {
     return inSync?.content === contentOf(wanted)
   }
 
-  /** Also records that the object was overwritten. */
+  /** Whether a correction must wait. Also records that the object was overwritten, if corrections may wait at all. */
   #mustWait(track: Track): boolean {
     if (this.#wake === undefined) return false
     this.#next(track, 'undone')

@@ -23,8 +23,8 @@ const USUAL_CONFLICTS = 3
 const CONFLICT_PAUSE_MS = 50
 
 /**
- * Returns what waits before a write that met a conflict is repeated: not after the first three conflicts, then 50 ms
- * after each. A server or its webhook may answer every write with a conflict.
+ * Returns a function that waits before a write is repeated after a conflict: not at all after the first three, then 50
+ * ms each time, because a server or its webhook may answer every write with a conflict.
  */
 export function conflictPause(clock: Clock): (signal: AbortSignal) => Promise<void> {
   let conflicts = 0
@@ -105,7 +105,8 @@ export class ObjectWriter {
   /**
    * Carries out an action that was planned from `found`, which was just read: its uid and resourceVersion guard the
    * write. Resolves with `overtaken` if another client has already created the object, or removed one that was to be
-   * removed. Rejects after every other failure.
+   * removed. Resolves with `written` and no object if another client creates the object between the two writes of a
+   * replacement. Rejects after every other failure.
    */
   async execute<T extends KubeObject>(
     resource: Resource<T>,

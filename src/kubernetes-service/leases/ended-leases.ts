@@ -70,7 +70,8 @@ export class EndedLeases {
           await deleteAsRead(api, lease, options)
         } catch (failure) {
           if (!isKubeError(failure, 'Conflict')) throw failure
-          // Probably a renewal. But others may write the Lease too, and an admission webhook may answer this way.
+          // This is probably a renewal, and counts as one if the read fails. But others may write the Lease too, and an
+          // admission webhook may answer this way.
           isRenewed = true
           const { namespace } = lease.metadata ?? {}
           const stored = await ifFound(api.get(leases, { namespace, name }, options))

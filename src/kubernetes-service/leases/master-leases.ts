@@ -40,7 +40,10 @@ export interface Holder {
   readonly departure?: string | undefined
   /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or the result of its probe. */
   readonly reason?: string | undefined
-  /** The departures of other masters that this master confirms. Its own server has since answered that it is ready. */
+  /**
+   * The departures of other masters that this master confirms. Since their announcement this master's own server has
+   * answered that it is ready.
+   */
   readonly confirms?: readonly string[] | undefined
   /** Whether a kube-apiserver also renews the lease of this address. Only the store `etcd` detects and sets this. */
   readonly coHolder?: boolean | undefined

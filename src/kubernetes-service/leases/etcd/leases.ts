@@ -83,7 +83,7 @@ export class EtcdLeases implements MasterLeases {
   #hasWrittenRecord = false
   /** Whether the first write of this process replaced the record of an earlier life. */
   #isSuccessor = false
-  /** Whether this master must have no lease, because it is unready or leaving. */
+  /** Whether this master must have no lease, because it is unready or withdrawn. */
   #isReleased = false
   /** The revision of this master's lease when it was last released. */
   #leftRevision: bigint | undefined
@@ -140,7 +140,8 @@ export class EtcdLeases implements MasterLeases {
       // Noted before the write is sent, because the write may take effect without an answer.
       this.#removing.add(record.key)
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
-      // This record must outlast the lease: the other master may be dead, and its record may expire earlier.
+      // If another master wants the lease, this record must outlast it: that master may be dead, and its record expire
+      // earlier.
       if (await this.#release(holder, signal)) return
       // The record is not deleted if a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)

@@ -39,7 +39,10 @@ export class EtcdLeaseKeys {
   }
 }
 
-/** A value that is unusable, or of which only the key counts. `reason` ends a sentence that begins with the key. */
+/**
+ * A value that is unusable, or of which only the address or the key counts. `reason` ends a sentence that begins with
+ * the key.
+ */
 export interface UnusableValue {
   readonly key: string
   readonly reason: string
@@ -132,7 +135,7 @@ interface Recorded {
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record
   if (holder.state !== 'unready' || held.some((other) => hasLease(other.holder.state))) return false
-  // If another host at this address is leaving, its record is newer than the lease that it is about to delete.
+  // If another host at this address gives up its lease, its record is newer than the lease that it is about to delete.
   return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)
 }
 

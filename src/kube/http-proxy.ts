@@ -15,8 +15,8 @@ export class ProxyError extends Error {
  * The proxy for `server`; undefined for a direct connection.
  *
  * The rules are those of Go's `golang.org/x/net/http/httpproxy`. HTTPS_PROXY is for https and HTTP_PROXY for http;
- * upper case comes before lower case. NO_PROXY lists domains (`example.com` includes its subdomains, `.example.com` is
- * only them) and addresses, all with an optional port, and CIDRs; `*` covers everything. Localhost and loopback
+ * upper case comes before lower case. NO_PROXY lists domains (`example.com` includes its subdomains, `.example.com`
+ * means only these) and addresses, all with an optional port, and CIDRs; `*` covers everything. Localhost and loopback
  * addresses are never proxied. Throws a ProxyError for a value that is not the URL of an HTTP proxy.
  */
 export function proxyFromEnvironment(server: URL, environment: ProxyEnvironment): URL | undefined {

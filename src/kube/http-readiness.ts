@@ -77,7 +77,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
       signal,
     )
   return {
-    // Not a path such as /livez/ping, because API priority and fairness exempts only /livez itself.
+    // We request no path such as /livez/ping, because API priority and fairness exempts only /livez itself.
     async answers(signal: AbortSignal): Promise<boolean> {
       if (livez === undefined) return false
       try {

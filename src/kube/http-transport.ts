@@ -83,7 +83,7 @@ export class HttpTransport implements Transport {
     this.#timeoutMs = options.timeoutMs ?? 10_000
     const certificates = picked(options.tls ?? {}, CERTIFICATES)
     let context: SecureContext | undefined
-    // Once for all connections: each would otherwise parse and keep the certificates for itself.
+    // Made once for all connections: otherwise each would parse and store the certificates for itself.
     const contextOf = (): SecureContext => (context ??= createSecureContext(certificates))
     this.#connect = () => dispatcherFor(options, contextOf, this.#sockets)
     this.#dispatcher = this.#connect()
@@ -249,9 +249,9 @@ function dispatcherFor(
     requestTls: { ...requestTls, ...picked(tls, CERTIFICATES) },
     proxyTls: { ...socket, timeout, allowH2: false, rejectUnauthorized: true },
     connectTimeout: timeout,
-    // For the connections to a server without TLS, and for the tunnels.
+    // Opens the connections for a server without TLS, and the tunnels.
     factory: open,
-    // For the connections over which tunnels are opened. A tunnel belongs to no particular request, so no request's
+    // Opens the connections to the proxy for tunnels. A tunnel belongs to no particular request, so no request's
     // timeout limits its opening.
     clientFactory: (origin, given) => open(origin, { ...given, allowH2: false, headersTimeout: timeout }),
   })

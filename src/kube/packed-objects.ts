@@ -4,7 +4,7 @@ import { HashSlots, hashOf } from './hash-slots.ts'
 import type { ObjectMap } from './object-map.ts'
 import type { KubeObject } from './resources.ts'
 
-/** How objects are stored of which there may be a million. `join` of what `split` returns equals the object. */
+/** How objects are stored if there may be a million of them. `join` of what `split` returns equals the object. */
 export interface Packing<T> {
   /**
    * `texts`: what few other objects have. `shared`: JSON that many have in common. Neither needs to contain the
@@ -21,9 +21,11 @@ interface Shared {
   readonly shared: object
 }
 
-/** At most this many values of {@link Shared} are stored once; an object with another one has a copy of its own. */
+/**
+ * At most this many values of {@link Shared} are stored once; an object with another value stores a copy of its own.
+ */
 const MOST_SHARED = 65_535
-/** A longer value, as JSON, is not shared, because what is shared stays until the next list. */
+/** A value with a longer JSON text is not shared, because shared values stay until the next list. */
 const LONGEST_SHARED = 512
 
 /**

@@ -11,9 +11,9 @@ import type { OnShutdown } from './membership/state.ts'
 import type { ReadinessMonitor } from './readiness-monitor.ts'
 import type { EndpointReconciler } from './reconcilers/endpoint-reconciler.ts'
 
-/** Between two attempts to remove the address of an earlier life. */
+/** The pause between two attempts to remove the address of an earlier life. */
 const CLEARING_RETRY_MS = 500
-/** Between two attempts to leave. */
+/** The pause between two attempts to leave. */
 const LEAVING_RETRY_MS = 200
 
 export interface KubernetesServiceDutyOptions {

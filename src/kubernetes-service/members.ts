@@ -72,8 +72,8 @@ export function isDualStack(leases: readonly MasterLease[]): boolean | undefined
 }
 
 /**
- * The second addresses of the listed masters, sorted and without duplicates; none unless the fleet {@link isDualStack}.
- * `leases`: those to list. `all`: those of the whole fleet.
+ * The second addresses of the listed masters, sorted and without duplicates; none unless {@link isDualStack} holds for
+ * `all`. `leases`: those to list. `all`: those of the whole fleet.
  */
 export function secondAddresses(
   leases: readonly MasterLease[],
@@ -83,7 +83,7 @@ export function secondAddresses(
   return [...new Set(listedLeases(leases).flatMap(({ holder }) => holder?.addresses[1] ?? []))].sort()
 }
 
-/** The addresses in the slices of a second family, other than that of `self`, including duplicates. */
+/** The addresses in the second slices that are not of the family of `self`'s first address, including duplicates. */
 export function addressesInSecondSlices({ secondSlices }: ObservedEndpoints, self: Holder): readonly string[] {
   const listed = secondSlices.flatMap(addressesInSlice)
   return listed.filter((address) => familyOf(address) !== familyOf(addressOf(self)))
@@ -108,7 +108,10 @@ function isNotWithdrawn(lease: MasterLease): boolean {
   return lease.holder?.state !== 'withdrawn'
 }
 
-/** The other masters that serve, so that `self` may leave. Another holder of the same address counts. */
+/**
+ * The other masters that serve, so that `self` may leave. Another holder of the same address counts; a lease that never
+ * ends does not.
+ */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
   return leases.filter((lease) => isReady(lease) && lease.neverEnds !== true && !isHeldBy(lease, self))
 }
@@ -150,7 +153,8 @@ export interface LifeSpan {
 }
 
 /**
- * `self`, with a later start than the earlier lives of this master that have a lease. The clock may be set back.
+ * `self`, with a later start than every earlier life of this master that has a lease, even if the host's clock was set
+ * back.
  *
  * A lease is of a later life if it began after `self` and not in the future. (A start in the future is of an earlier
  * life, before the host's clock was set back.) If two lives overlap while the store is away, the earlier life may read

@@ -154,7 +154,7 @@ export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interv
   return undefined
 }
 
-/** The options of commands that only read the leases. */
+/** The options of commands that read leases, and may remove some, but hold none. */
 export const leaseStoreOptions = {
   title: 'The leases',
   options: {

@@ -5,7 +5,7 @@ import type { Logger } from '../telemetry/logger.ts'
 import { noOutages, type Outages, type Symptom } from '../telemetry/outages.ts'
 import { isServing, neverReady, nextReadiness, type ReadinessState } from './membership/readiness.ts'
 
-/** Between two probes of a server that has not been ready yet; as upstream. */
+/** The time between two probes of a server that has not been ready yet, in milliseconds; as upstream. */
 const STARTING_PERIOD_MS = 100
 
 export interface ReadinessMonitorOptions {
@@ -16,7 +16,7 @@ export interface ReadinessMonitorOptions {
   readonly gate: 'continuous' | 'startup'
   /** The time between two probes once the server has been ready, in milliseconds. */
   readonly periodMs: number
-  /** The same after a probe that found a ready server ready. @default periodMs */
+  /** The same while the server is ready and its last probe succeeded. @default periodMs */
   readonly readyPeriodMs?: number | undefined
   /** The outages of the probed server. @default no outage is known */
   readonly outages?: Outages | undefined
@@ -40,7 +40,10 @@ export class ReadinessMonitor {
     return this.#state
   }
 
-  /** Whether the last probe found the server serving. With the gate `startup` any answer counts once it was ready. */
+  /**
+   * Whether the last probe found the server serving. With the gate `startup` any answer counts once the server was
+   * ready.
+   */
   get serves(): boolean {
     return this.#serves
   }

@@ -44,8 +44,8 @@ export class ServiceWriter {
   }
 
   /**
-   * Requests a refused second address once more, because it may have been released; while the server is away, with all
-   * attempts. Does nothing if the Service has one.
+   * Lets the next write request a refused second address once more, because the address may have been released; while
+   * the server is away, all attempts begin again. If the Service has a second address, forgets the refusals.
    */
   renewDemand(cached: Service | undefined): void {
     if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
@@ -106,7 +106,7 @@ export class ServiceWriter {
     this.#refusals = 0
   }
 
-  /** The refusals before no longer matter. */
+  /** Forgets the earlier refusals: they no longer matter. */
   #noticeGranted(): void {
     this.#beginAgain()
     this.#refusalReported = false

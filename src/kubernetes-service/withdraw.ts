@@ -56,8 +56,8 @@ interface WithdrawOptions {
  * This process has just started, and a Lease object does not show a new reader whether it has ended. So every lease in
  * the store of Lease objects is {@link MasterLease.found}. Its master counts as alive only if its address is listed,
  * because the running masters may have removed an unlisted address. If all other listed masters' leases seem to have
- * ended, this waits up to 1.2 reconcile intervals for one to be renewed; without a renewal this master is the last one.
- * (After a power failure all other listed masters may be dead.)
+ * ended, this function waits up to 1.2 reconcile intervals for one of them to be renewed; without a renewal this master
+ * is the last one. (After a power failure all other listed masters may be dead.)
  *
  * Rejects with the error of the lease store or the API server, or with {@link NoLiveMasters}.
  */

@@ -29,7 +29,7 @@ const DRAIN_MS = 5_000
 
 /**
  * A hook or a part failed. The message names the hook or part; `cause` is the error that it threw, undefined if a part
- * ended without an error. The signals of hooks and parts are aborted with this class too.
+ * ended without an error. The signals of hooks and parts are also aborted with an error of this class.
  */
 export class LifecycleError extends Error {
   override readonly name = 'LifecycleError'

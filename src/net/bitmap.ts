@@ -1,5 +1,5 @@
 /**
- * A set of the numbers 0 to `size` - 1, one bit each. Must not be changed while it is iterated.
+ * A set of numbers from 0 to `size` - 1, with one bit for each. Must not be changed while it is iterated.
  *
  * Its bytes are those of Go's `big.Int.Bytes()`, as kube-apiserver stores an allocation (`AllocationBitmap` in
  * pkg/registry/core/service/allocator/bitmap.go): number 0 is the lowest bit of the last byte, and there are no zero
@@ -20,7 +20,10 @@ export class Bitmap {
     this.#bits = new Uint8Array(this.#words.buffer, 0, Math.ceil(size / 8))
   }
 
-  /** Reads {@link toBytes}, with or without leading zero bytes. Undefined if a number in them is `size` or more. */
+  /**
+   * Reads the bytes of {@link toBytes}, with or without leading zero bytes. Undefined if they have a number above
+   * `size` - 1.
+   */
   static fromBytes(size: number, bytes: Uint8Array): Bitmap | undefined {
     const bitmap = new Bitmap(size)
     for (let i = 0; i < bytes.length; i++) {

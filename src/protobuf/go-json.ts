@@ -22,7 +22,7 @@ export class ProtobufError extends Error {
 
 type Json = Record<string, unknown>
 
-/** More messages than go-fields.ts has: none is forgotten. */
+/** The size of the caches of messages. go-fields.ts has fewer messages, so that none is dropped. */
 export const MOST_MESSAGES = 1000
 
 /**
@@ -84,7 +84,7 @@ export interface Step {
 /** The steps by field number. Other fields are skipped. */
 export type Steps = readonly (Step | undefined)[]
 
-/** Reads all fields. No message in go-fields.ts contains itself. */
+/** The steps that read all fields. The recursion ends, because no message in go-fields.ts contains itself. */
 const wholeSteps: (message: string) => Steps = memoize((message) => {
   const steps: Step[] = []
   for (const [number, field] of fieldsOf(message)) {
@@ -107,7 +107,7 @@ export class MessageReader {
     this.#left = most
   }
 
-  /** Any list: its metadata is field 1, its items are field 2. */
+  /** Reads a list of any kind: its metadata is field 1, its items are field 2. */
   list(
     listMetadata: Steps,
     object: Steps,
@@ -220,8 +220,8 @@ export class MessageReader {
   }
 
   /**
-   * Reads a field number and wire type. The number is checked as by BinaryReader's method, which makes an array for
-   * each. The wire types 6 and 7 are refused afterwards.
+   * Reads a field number and wire type. The number is checked as by BinaryReader's method `tag`, which makes an array
+   * for each tag. The wire types 6 and 7 are refused afterwards.
    */
   #tag(): number {
     const start = this.#reader.pos

@@ -16,7 +16,7 @@ const UNDECIDED_PERIOD_MS = 200
 const ABSENT_FOR_MS = 3_000
 
 interface ClusterIpRepairOptions {
-  /** The IPAddress objects of servers from 1.33 on. */
+  /** The repair of the IPAddress objects, which servers from 1.33 on use. */
   readonly ipAddresses: Repair & { readonly served: 'unknown' | 'served' | 'absent' }
   /** Makes a repair of the bitmaps, which servers up to 1.33 use. */
   readonly makeBitmaps: () => Repair
@@ -101,7 +101,10 @@ export class ClusterIpRepair implements Repair {
     }
   }
 
-  /** After an upgrade. The repair of a bitmap that no server uses would record an Event for each new Service. */
+  /**
+   * Resolves when no server seems to use the bitmap, as after an upgrade. Its repair would then record an Event for
+   * each new Service.
+   */
   async #untilUnused(signal: AbortSignal): Promise<void> {
     const { ipAddresses, use, registry, clock, intervalMs } = this.#options
     do {
@@ -135,7 +138,10 @@ export class ClusterIpRepair implements Repair {
     }
   }
 
-  /** Undefined while unknown. A number if the registry cannot be read: the milliseconds until the next attempt. */
+  /**
+   * Whether to repair the bitmaps; undefined while unknown. A number if the registry cannot be read: the milliseconds
+   * until the next attempt.
+   */
   async #need(signal: AbortSignal): Promise<'needed' | 'if used' | 'unneeded' | number | undefined> {
     const { ipAddresses, registry, clock, availability } = this.#options
     const { served } = ipAddresses

@@ -137,7 +137,7 @@ export class MemoryLeases implements MasterLeases {
   }
 }
 
-/** A renewal does not change this text. */
+/** The holder record as text; empty without a record. A renewal does not change the text. */
 function textOf({ holder }: MasterLease): string {
   return holder === undefined ? '' : encodeHolder(holder)
 }

@@ -82,7 +82,7 @@ function asPromised(what: string, error: unknown): unknown {
 
 /**
  * The leases of a dry run: those of other masters, and this master's own, which is not written. The other masters never
- * see its record, so their confirmations are simulated: this master would wait for them in vain.
+ * see this master's record, so they confirm no departure of it. We simulate confirmations, or it would wait in vain.
  */
 export function dryRunLeases(inner: MasterLeases, logger: Logger): MasterLeases {
   let own: (MasterLease & { readonly holder: Holder }) | undefined

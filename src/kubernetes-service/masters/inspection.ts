@@ -20,7 +20,7 @@ import { LONGEST_LEASE_TTL_MS } from '../options.ts'
  * - `ends`: the store ends it; until then its master counts as alive.
  * - `never`: nothing ends it, whether or not its master lives.
  * - `renewed`: only watching the lease for a whole TTL shows whether it is still renewed. `leftMs`, if present, is
- *   computed from its times and this machine's clock.
+ *   computed from the times in the lease and this machine's clock.
  */
 export type LeaseLife =
   | { readonly type: 'ends'; readonly leftMs: number }
@@ -30,21 +30,21 @@ export type LeaseLife =
 /** A fault of a stored value, or of its key. `reason` is a few words. */
 export interface OddValue {
   /**
-   * `json`: only the address in the key counts. `misplaced`: names another address than its key. `unlistable`: an
-   * address that no client could use.
+   * `json`: only the address in the key counts. `misplaced`: the value names another address than its key.
+   * `unlistable`: the key contains no address that a client could use.
    */
   readonly type: 'json' | 'unreadable' | 'misplaced' | 'unlistable'
   readonly reason: string
 }
 
-/** One lease as read, or a holder record without one: in etcd that of an unready or withdrawn master. */
+/** One lease as read, or a holder record without a lease: in etcd an unready or withdrawn master has only a record. */
 export interface InspectedLease {
   /** A key, or `Lease kube-system/NAME`. */
   readonly id: string
   readonly object?: ObjectReference
   /** Changes with each write. */
   readonly revision: string
-  /** In canonical form: in etcd that of the key, in a Lease object that of the record; undefined without one. */
+  /** In canonical form, in etcd from the key, in a Lease object from its record; undefined if none is there. */
   readonly address: string | undefined
   /** The holders according to the records, sorted by host. Empty for the lease of a kube-apiserver or a foreign one. */
   readonly holders: readonly Holder[]
@@ -62,8 +62,8 @@ export interface LeaseInspector {
   /** All leases and records, read from the store itself. */
   inspect(signal: AbortSignal): Promise<readonly InspectedLease[]>
   /**
-   * Removes a lease from {@link inspect}, with its holder records. If the lease was written since, everything stays; a
-   * record that was written since also stays. Returns whether the lease was removed.
+   * Removes a lease that {@link inspect} returned, with its holder records. If the lease was written since, everything
+   * stays; a record that was written since also stays. Returns whether the lease was removed.
    */
   evict(lease: InspectedLease, signal: AbortSignal): Promise<boolean>
 }
@@ -93,7 +93,7 @@ export class EtcdLeaseInspector implements LeaseInspector {
   }
 
   async inspect(signal: AbortSignal): Promise<readonly InspectedLease[]> {
-    // Records are written before their leases. We read them after the leases, so that no lease seems to have no record.
+    // Records are written before their leases. We read records after leases, so that no lease seems to have no record.
     const leases = await this.#etcd.list(this.#keys.leases, { signal })
     const records = (await this.#etcd.list(this.#keys.records, { signal })).items.map((stored) => this.#record(stored))
     const inspected: InspectedLease[] = []
@@ -181,12 +181,12 @@ function oddPlace(key: string, address: string | undefined): readonly OddValue[]
   return reason === undefined ? [] : [{ type: 'unlistable', reason }]
 }
 
-/** The address in a key, whether or not it can be listed. */
+/** The address in a part of a key, in canonical form, whether or not it can be listed. */
 function textOf(text: string): string | undefined {
   return tryParseAddress(text)?.text
 }
 
-/** For a Lease that states no TTL. Masters always state theirs. */
+/** The TTL of a Lease that states none. Masters always state theirs. */
 const DEFAULT_TTL_MS = 15_000
 
 /** Shows and removes the coordination.k8s.io Leases of masters. Only watching one shows whether it is renewed. */

@@ -44,7 +44,10 @@ interface MastersObservation {
   readonly nowMs: number
 }
 
-/** One row per holder of each lease, and per listed address without a lease, sorted by address and host. Pure. */
+/**
+ * One row per holder of each lease, per lease without a holder, and per listed address without a lease, sorted by
+ * address and host. Pure.
+ */
 export function mastersRows(observed: MastersObservation): readonly MasterRow[] {
   const { leases, listed } = observed
   const context = {

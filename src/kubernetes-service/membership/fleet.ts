@@ -156,7 +156,7 @@ export function provedBy(
   )
 }
 
-/** Whether a read that was sent at `atMs` and does not show the lease proves its expiry, provided {@link isDecided}. */
+/** Whether a read that was sent at `atMs` and lacks the lease proves its expiry, if {@link isDecided} holds too. */
 export function isProved({ provedAtMs }: MissingLease, atMs: number, timings: MembershipTimings): boolean {
   return provedAtMs !== undefined && atMs >= provedAtMs + timings.removalMarginMs
 }

@@ -67,7 +67,10 @@ export class MembershipRunner implements ListReconciler {
   #signal: AbortSignal | undefined
   /** The time of the last answer of the API server or the lease store, refusals included, on the monotonic clock. */
   #answeredMs = Number.NEGATIVE_INFINITY
-  /** When a request last failed; infinite without a failure, or if the store was not away. */
+  /**
+   * When the last failed request failed, on the monotonic clock; infinite without one, or if it failed although the
+   * store was not away.
+   */
   #awayMs = Number.POSITIVE_INFINITY
   #cancelWake: Cancel = () => {}
   #isAnnounced = false
@@ -142,7 +145,7 @@ export class MembershipRunner implements ListReconciler {
 
   /**
    * Resolves when neither the API server nor the lease store has answered for `unreachedMs`, from now on. While the
-   * server lives and only its etcd hangs, this waits on, because the store may be back soon.
+   * server lives and only its etcd hangs, this call continues to wait, because the store may be back soon.
    */
   async #silence(signal: AbortSignal): Promise<'unreached'> {
     const { clock, timings, monitor } = this.#options

@@ -80,7 +80,7 @@ interface LeaseRequest {
 }
 
 /**
- * Whether an absent lease in the store proves anything.
+ * Whether the absence of a lease from the store proves that its master is gone.
  * - `steady`: this master's own renewals succeed.
  * - `lost`: its last renewal failed, or could not be sent because the server does not answer; or it has not joined yet,
  *   and its server or a read failed.
@@ -132,7 +132,7 @@ export interface ServerFacts {
    * `stillCountedMs`). Undefined before the first failure, observed or assumed.
    */
   readonly failedAtMs: number | undefined
-  /** Whether that probe found only the server's etcd failing. */
+  /** Whether the last probe that has ended found only the server's etcd failing. */
   readonly failsByEtcd: boolean
   /** When the probe that a `probe` effect requested was sent; undefined while none is running. */
   readonly probingSinceAtMs: number | undefined
@@ -215,8 +215,8 @@ export type MembershipInput =
    */
   | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' }
   /**
-   * A `write-list` effect has ended. `refused`: no other master serves any more. `denied`: the server may refuse the
-   * write until its configuration is changed.
+   * A `write-list` effect has ended. `refused`: no other master serves any more. `denied`: the server refuses the
+   * write, perhaps until its configuration is changed.
    */
   | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'denied' | 'refused' }
   | { readonly type: 'timer' }
@@ -236,7 +236,10 @@ export type MembershipEffect =
   | { readonly type: 'probe'; readonly limitMs: number }
   /** The list may be out of sync. */
   | { readonly type: 'reconcile' }
-  /** Writes a departing master's list. `mayEmpty`: it may become empty. `needsOthers`: only if another serves. */
+  /**
+   * Writes the list for a stopped master. `mayEmpty`: the list may become empty. `needsOthers`: only if another master
+   * serves.
+   */
   | { readonly type: 'write-list'; readonly mayEmpty: boolean; readonly needsOthers: boolean }
   | { readonly type: 'report'; readonly event: MembershipEvent }
 
@@ -329,7 +332,7 @@ export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now):
   return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs
 }
 
-/** When this master begins to confirm departures because of unreadiness; infinite while its server is not ready. */
+/** When this master begins to confirm departures caused by unreadiness; infinite while its server is not ready. */
 export function confirmsFromMs(server: ServerFacts, timings: MembershipTimings): number {
   const { readySinceAtMs = Number.POSITIVE_INFINITY } = server
   return readySinceAtMs + confirmationAfterMs(failedForMs(server), timings)

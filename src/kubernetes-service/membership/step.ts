@@ -199,7 +199,7 @@ function nextListed(before: Membership, turn: Turn): Membership {
   const { nowMs, timings } = turn
   let state = updateDeparture(endContention(before, turn), nowMs)
   const { lease, fleet, server } = state
-  // The expiry of a lease is certain only if a read after the margin does not show it.
+  // The expiry of a lease is certain only if a read after the margin does not show that lease.
   const isReadDue = fleet.missing.some((one) => isProved(one, nowMs, timings) && isDecided(state, one.lease))
   if (isReadDue) state = read(state, turn)
   // A departing master waits to know whether this server serves.
@@ -327,9 +327,9 @@ const CONFIRMATION_READ_MS = 500
 
 /**
  * The next action of a stopped master. The master announces its departure. It leaves when another master has confirmed
- * that its own server serves, so that clients are not left with a hanging server. A master that cannot confirm states
- * that in its record. If another master is ready but does not confirm in time, the stopped master leaves too, because
- * its own server is about to stop.
+ * that the server of that other master serves, so that clients are not left with a hanging server. Another master that
+ * cannot confirm states this in its record. If another master is ready but does not confirm in time, the stopped master
+ * leaves too, because its own server is about to stop.
  */
 function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership {
   const { nowMs, timings } = turn

@@ -154,7 +154,8 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
 
 /**
  * What a master may do about the listed addresses.
- * - `keep`: change no address, unless none is listed. Ports and other fields are corrected all the same.
+ * - `keep`: change no address, unless none is listed or there is not exactly one subset. Ports and other fields are
+ *   corrected all the same.
  * - `correct`: add itself if there is a free place, and remove superfluous addresses.
  * - `claim`: also take the place of another master if this one is missing from a full list.
  */

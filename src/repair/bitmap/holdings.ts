@@ -24,7 +24,7 @@ export class RangeHoldings {
     return this.#held[range] as Bitmap
   }
 
-  /** Counts these Services. They must not change meanwhile: {@link apply} follows. */
+  /** Counts these Services. Call {@link apply} with later changes only after the count has ended. */
   *count(services: Iterable<Service>): Steps<void> {
     for (const service of services) {
       this.#claims.visit(service, this.#add)

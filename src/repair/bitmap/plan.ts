@@ -179,8 +179,8 @@ export function planRange({ reading, held, ledger, nowMs }: RangeObservation): R
 }
 
 /**
- * The findings of a full pass over all ranges of a repair that no write corrects. Pure. Upstream: `doRunOnce` in
- * repair.go, which also reports what it repairs.
+ * The findings of a full pass over all ranges of a repair, except those that a write corrects. Pure. Upstream:
+ * `doRunOnce` in repair.go, which also reports what it repairs.
  */
 export function* passFindings(
   services: Iterable<Service>,

@@ -103,7 +103,7 @@ export class RangeWriter {
   }
 
   /**
-   * Frees leaked numbers that no Service holds in a new list. Never frees a number of a Service that is being created:
+   * Frees leaked numbers that no Service in a new list holds. Never frees a number of a Service that is being created:
    * kube-apiserver allocates first, and stores the Service within 60 s. The write is a compare-and-put on a state up to
    * which the watch has delivered every state, so a freed number was allocated for two minutes without a break. A
    * Service with that number was therefore stored at least a minute ago, and is in the list, even if the write must be
@@ -234,7 +234,7 @@ export class RangeWriter {
     return isDone(written) ? 'written' : 'unchanged'
   }
 
-  /** Undefined if the text of the stored range stays the same. */
+  /** The audit entry of a write that replaces the text of another range; undefined for any other write. */
   #adoption(taken: Bitmap, previous: StoredRange): AuditEntry | undefined {
     const { name, text: range } = this.range
     if (previous.type !== 'range' || previous.range === '' || previous.range === range) return undefined

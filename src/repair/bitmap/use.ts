@@ -16,7 +16,7 @@ const JUDGED_AFTER_MS = 10_000
  * intervals of the repair. During an upgrade only some of the servers may use it.
  */
 const UNUSED_AFTER = { addresses: 5, intervals: 3 }
-/** A server sets one bit at a time. A change with more new bits comes from a repair. */
+/** A server sets one bit at a time. A change with more new bits than this comes from a repair. */
 const MOST_BITS = 16
 
 const source = 'cluster-ip-repair bitmap'
@@ -118,12 +118,12 @@ class Evidence {
     const held = old && this.#recordable(old)
     this.#forgetOldBits()
     if (service === undefined) {
-      // Its bit must not count for another Service.
+      // The bit of the deleted Service must not count for another one.
       for (const ip of held?.keys() ?? []) this.#bits.delete(ip)
       return
     }
     for (const [ip, isSet] of this.#recordable(service)) {
-      // If the bit was set before, but not in the last minute as far as was seen, the Service may have arrived late.
+      // If the bit is set, but was not seen to be set in the last minute, the Service may have arrived late.
       if (held?.has(ip) || (isSet && !this.#bits.has(ip))) continue
       this.#services.get(ip)?.cancel()
       const cancel = this.#options.clock.schedule(JUDGED_AFTER_MS, () => {

@@ -50,7 +50,10 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
 
 type SharedReference = { readonly [part in 'group' | 'resource' | 'namespace']?: string }
 
-/** The IPAddresses of the Services in a namespace share all but their names, unless somebody has changed them. */
+/**
+ * In a namespace, the Services' IPAddresses of one family share the labels and all of the reference but the name,
+ * unless somebody has changed them.
+ */
 trimIpAddress.packing = {
   split({ metadata, spec }) {
     const { uid, resourceVersion, labels } = metadata ?? {}
@@ -119,7 +122,7 @@ export function refersTo({ spec }: IpAddress, { namespace, name }: ObjectRef): b
   )
 }
 
-/** In the form of upstream's notes. */
+/** The reference to the parent, in the form of upstream's notes. */
 export function describeParent({ spec }: IpAddress): string {
   const { group = '', resource = '', namespace = '', name = '' } = spec?.parentRef ?? {}
   return `&ParentReference{Group:${group},Resource:${resource},Namespace:${namespace},Name:${name},}`

@@ -34,7 +34,7 @@ export interface ServiceIpView {
   readonly repairing: boolean
 }
 
-/** At most one of the actions writes: a free address goes to the oldest Service. Pure. */
+/** The actions for one address. At most one of them writes: a free address goes to the oldest Service. Pure. */
 export function planAddress(name: string, view: ServiceIpView): readonly ServiceIpAction[] {
   const actions: ServiceIpAction[] = []
   let ipAddress = view.ipAddressOf(name)

@@ -93,8 +93,8 @@ export class IpAddressRepair implements Repair {
   async #run(signal: AbortSignal): Promise<void> {
     const { services, logger, reporter } = this.#options
     const { metrics } = reporter
-    // Subscribed before the first lists arrive, because the informers then deliver their objects with pauses. What they
-    // have already is counted below, and checked in the first full pass.
+    // Subscribed before the first lists arrive, because the informers then deliver their objects with pauses. The
+    // objects that they already have are counted below, and checked in the first full pass.
     const onlyChanges = { onlyChanges: true }
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
@@ -162,14 +162,14 @@ export class IpAddressRepair implements Repair {
 }
 
 /**
- * By this process's own clock: a server's wrong clock must not cost a new Service its address. Only IPAddresses that
- * appeared in the last minute are remembered one by one.
+ * The ages of IPAddresses, by this process's own clock: a server's wrong clock must not cost a new Service its address.
+ * Only IPAddresses that appeared in the last minute are remembered one by one.
  */
 export class IpAddressAges {
   readonly #clock: Clock
-  /** When each later IPAddress was first seen, by uid, in the order of these times. */
+  /** When each IPAddress that appeared after the first list was first seen, by uid, in the order of these times. */
   readonly #young = new Map<string, number>()
-  /** When all others had been seen; undefined before the first list. */
+  /** When all IPAddresses of the first list had been seen; undefined before that. */
   #listedMs: number | undefined
 
   constructor(clock: Clock) {

@@ -70,7 +70,7 @@ export class IpAddressSchedule {
     this.#deleted.fresh.add(name)
   }
 
-  /** Whether the check of an address must wait for its server; see {@link markDeleted}. */
+  /** Whether the check of an address must wait, because its IPAddress was just deleted; see {@link markDeleted}. */
   isJustDeleted(name: string): boolean {
     return this.#deleted !== undefined && (this.#deleted.fresh.has(name) || this.#deleted.waiting.has(name))
   }
@@ -86,7 +86,9 @@ export class IpAddressSchedule {
     this.#cancels.add(cancel)
   }
 
-  /** Does nothing if a check is due sooner, so that an address that fails repeatedly does not collect timers. */
+  /**
+   * Does nothing for an address whose check is due sooner, so that one that fails repeatedly does not collect timers.
+   */
   markAfter(names: Iterable<string>, delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs
     const later = [...names].filter((name) => (this.#later.get(name) ?? Number.POSITIVE_INFINITY) > dueMs)

@@ -35,7 +35,7 @@ function sameClaims(a: Service, b: Service): boolean {
 
 interface ReadyRange {
   readonly cidr: Cidr
-  /** Without BigInt, because there may be a million addresses. */
+  /** Whether Services may have the address. Uses no BigInt, because there may be a million addresses. */
   readonly allots: (family: 4 | 6, groups: AddressGroups) => boolean
 }
 
@@ -108,7 +108,7 @@ export function rangesOf({ spec }: ServiceCidr): readonly Cidr[] {
   return (spec?.cidrs ?? []).map(tryParseStoredCidr).filter((cidr) => cidr !== undefined)
 }
 
-/** Tests whether `ranges` contain a name, and `except` does not. */
+/** Returns a test whether `ranges` contain an address and `except` does not. */
 export function addressTest(ranges: readonly Cidr[], except: readonly Cidr[] = []): (name: string) => boolean {
   const [wanted, unwanted] = [ranges.map(ready), except.map(ready)]
   return (name) => {

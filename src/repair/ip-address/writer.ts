@@ -71,7 +71,7 @@ export class IpAddressWriter {
 
   /**
    * Reads the Services of created IPAddresses once more. Deletes an IPAddress whose Service is gone or gave the address
-   * up. The server released the address before this IPAddress was created, so it will not delete this one. Checks the
+   * up. The server released the address before this IPAddress was created, so the server will not delete it. Checks the
    * IPAddresses that were created since the last call. Also checks those of `names` that have had no known Service for
    * {@link MAX_RELEASE_DELAY_MS}: until then the server may still delete them itself. Returns the names to check again
    * after that time. Rejects with a KubeError.

@@ -83,8 +83,9 @@ export class RangeReader {
   }
 
   /**
-   * Reads the Services that, according to the informer, hold any of `numbers`, or without `many` only a few of these.
-   * `held` has all numbers of these Services. `checked` has the numbers whose holders were read; undefined if all were.
+   * Reads the Services that, according to the informer, hold some of `numbers`; without `many`, only the holders of a
+   * few of these numbers. `held` has all numbers of these Services. `checked` has the numbers whose holders were read;
+   * undefined if those of all were.
    */
   async holders(
     numbers: Bitmap,
@@ -102,7 +103,7 @@ export class RangeReader {
     }
   }
 
-  /** As {@link LiveNumbers.findings}, but from the informer's copies of the Services. */
+  /** A finding for each of `numbers` that a Service holds in the informer's copies: the number is not allocated. */
   notAllocated(numbers: Bitmap): Promise<readonly Finding[]> {
     return this.#notAllocated(this.#options.services.store, numbers, false)
   }

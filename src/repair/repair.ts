@@ -28,9 +28,10 @@ export interface WritePermit {
    */
   readonly mode: 'repair' | 'report'
   /**
-   * Unless the repair was requested by name, asks the server before each round of writes, because a new server that
-   * does the repair itself may have replaced the previous one. Beside such a server nothing may be written, because it
-   * exits if another writer is faster. Rejects with a RemoteError if no server answers.
+   * Whether a round of writes may begin; call it before each. Unless the repair was requested by name, asks the server,
+   * because a new server that does the repair itself may have replaced the previous one. Beside such a server nothing
+   * may be written, because that server exits if another writer is faster. Rejects with a RemoteError if no server
+   * answers, or if it refuses to list its checks.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }
@@ -55,7 +56,7 @@ export interface RepairContext {
  */
 export const REQUEST_TIMEOUT_MS = 60_000
 
-/** In milliseconds, the longest delay of a release after the Service was stored without the allocation. */
+/** The longest time, in milliseconds, from storing a Service without an allocation to the release of the allocation. */
 export const MAX_RELEASE_DELAY_MS = 2_000
 
 /**

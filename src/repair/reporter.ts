@@ -77,7 +77,7 @@ export class RepairMetrics {
   readonly #allocated: Gauge<'cidr'> | Gauge<never>
   readonly #available: Gauge<'cidr'> | Gauge<never>
   readonly #withheld: Gauge<'range' | 'reason'>
-  /** When each running repair has last passed, in monotonic time: IPAddresses and bitmaps have one each. */
+  /** When each running repair has last passed, in monotonic time. IPAddresses and bitmaps have a repair each. */
   readonly #lastPasses = new Map<object, number>()
   #report: (() => void) | undefined
 

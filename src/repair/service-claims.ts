@@ -5,7 +5,7 @@ import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 import { compareTexts } from '../runtime/compare-texts.ts'
 import { lookupNameOf } from './ip-address/ip-address.ts'
 
-/** The API allows two. More would make each check of one of them slow. */
+/** A Service with more ClusterIPs is refused, because each check of one would be slow. The API allows two. */
 const MOST_CLUSTER_IPS = 16
 
 function isPort(port: unknown): boolean {
@@ -46,7 +46,10 @@ trimService.protobuf = trimmedReader('core/v1.Service', {
   },
 })
 
-/** A Service with nothing but ClusterIPs shares its `type`. Others, such as those with NodePorts, have an own spec. */
+/**
+ * Of a Service with nothing but ClusterIPs, stores these as texts, and shares the `type` with others. Of every other
+ * Service, such as one with NodePorts, stores the spec as JSON.
+ */
 trimService.packing = {
   split({ metadata, spec }) {
     const { uid, resourceVersion, creationTimestamp } = metadata ?? {}

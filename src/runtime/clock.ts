@@ -13,9 +13,9 @@ export interface Clock {
   /** Calls `callback` once, after `delayMs` (negative: 0), never synchronously. Throws a RangeError for NaN. */
   schedule(delayMs: number, callback: () => void): Cancel
   /**
-   * Call it between two pieces of work, of which each may compute for long. If it returns a promise, await it first:
-   * the process has computed for 10 ms, and timers and I/O run meanwhile. Left out: time stands still during a
-   * computation, as in a simulation.
+   * Call it between two pieces of work that may each compute for long. If it returns a promise, the process has
+   * computed for 10 ms: await the promise before the next piece, so that timers and I/O run. Left out if time stands
+   * still during a computation, as in a simulation.
    */
   turn?(): Promise<void> | undefined
 }
@@ -39,12 +39,14 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   })
 }
 
-/** Passes to `onTick` every `periodMs` how many milliseconds late timers fire. Returns a function that stops this. */
+/**
+ * Calls `onTick` every `periodMs` with how many milliseconds late the timer fired. Returns a function that stops this.
+ */
 export function every(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
   const next = (dueMs: number): Cancel =>
     clock.schedule(dueMs - clock.monotonicMs(), () => {
       const nowMs = clock.monotonicMs()
-      // Before the call, which may stop the ticks.
+      // Scheduled before the call, because the call may stop the ticks.
       cancel = next(nowMs + periodMs)
       onTick(nowMs - dueMs)
     })

@@ -2,9 +2,12 @@ import type { Clock } from './clock.ts'
 import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
-/** After this many timeouts the limit doubles, then with each timeout. An answer in time takes one off the count. */
+/**
+ * After this many timeouts the limit doubles, and again with each further one. An answer in time takes one off the
+ * count.
+ */
 const FIRST_DOUBLING = 4
-/** Further timeouts do not count: the limit is then 16 times the normal one, and a few answers in time end that. */
+/** More timeouts do not count. The limit is then 16 times the normal one; four answers in time make it normal again. */
 const MOST_TIMEOUTS = FIRST_DOUBLING + 3
 
 /** A request got no answer in time. A write may or may not have happened. */
@@ -145,7 +148,8 @@ export class Semaphore {
         reject(signal.reason)
       }
       const enter = (): void => {
-        // Removed at once: otherwise an abort just after this caller's turn would take another caller off the list.
+        // The listener is removed at once: otherwise an abort just after this caller's turn would take another caller
+        // off the list.
         signal.removeEventListener('abort', giveUp)
         resolve()
       }

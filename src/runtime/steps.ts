@@ -7,7 +7,9 @@ export type Steps<T> = Generator<void, T, void>
 const SLICE_MS = 10
 /** The clock is read once after this many steps, because a reading costs more than most steps. */
 const STEPS_PER_READING = 32
-/** If they took longer than this, in milliseconds, it is read after each step: some objects cost far more. */
+/**
+ * If these steps took longer than this, in milliseconds, the clock is read after each step: some objects cost far more.
+ */
 const SLOW_STEPS_MS = 1
 
 /** Carries out all steps now. */
@@ -58,7 +60,7 @@ function slice<T>(
   }
 }
 
-/** Divides work into slices that arrives step by step, such as the events of a stream. See {@link inSlices}. */
+/** Divides work that arrives step by step, such as the events of a stream, into slices. See {@link inSlices}. */
 export class SlicedWork {
   readonly #clock: Clock
   #endMs: number
@@ -71,7 +73,9 @@ export class SlicedWork {
     this.#endMs = this.#readMs + SLICE_MS
   }
 
-  /** Call it after each step. If it returns a promise, await it before the next one: timers and I/O run meanwhile. */
+  /**
+   * Call it after each step. If it returns a promise, await that before the next step: timers and I/O run meanwhile.
+   */
   pause(signal?: AbortSignal): Promise<void> | undefined {
     if (--this.#stepsToReading > 0) return undefined
     const nowMs = this.#clock.monotonicMs()

@@ -4,15 +4,18 @@ import { getOrMake } from './memo.ts'
 
 const readings = new Map<string, Promise<string>>()
 
-/** The size of a Secret at most. Reading and parsing a much larger file would delay renewals of the lease. */
+/**
+ * The largest file that is read, in bytes: no Secret is larger. Reading and parsing a much larger file would delay
+ * renewals of the lease.
+ */
 const MOST_BYTES = 1024 * 1024
 
 /**
  * The text of a file with a configuration, certificate, key or token. Rejects with the code EFBIG if it has more than
  * 1 MiB.
  *
- * Callers share a reading that is in progress. Otherwise each reading of a file that hangs, such as on a network file
- * system whose server is gone, would take another of Node's four threads for files and names.
+ * Callers share a reading that is in progress. Otherwise each reading that hangs, such as on a network file system
+ * whose server is gone, would take another of Node's four threads for files and names.
  */
 export function readText(file: string): Promise<string> {
   return getOrMake(readings, file, () => readAll(file).finally(() => readings.delete(file)))

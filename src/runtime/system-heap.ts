@@ -2,15 +2,15 @@ import { setFlagsFromString } from 'node:v8'
 import { type Cancel, type Clock, every } from './clock.ts'
 
 /**
- * Keeps a process that does little small. Call it before much is loaded: what has grown stays. A V8 that does not know
- * one of the flags prints an error and continues.
+ * Keeps the memory of a process small if the process does little. Call it before much is loaded: memory that has grown
+ * does not shrink again. A V8 that does not know one of the flags prints an error and continues.
  *
  * - V8's young generation keeps its first size, 2 MiB, instead of up to 128 MiB. This flag works only in a running
  *   process, not on Node's command line. While V8 marks the old generation step by step, it does not collect the young
- *   one: that may take up to 16 MiB more on two processors, until the marking ends. `--no-separate-gc-phases` would
- *   avoid this, but the resident memory hardly changes, and V8 itself is hardly tested with it.
- * - WebAssembly, which is undici's HTTP parser, is not compiled a second time with optimization. That takes 10 MiB,
- *   which are never returned, and processor time in each start, and no request is faster with it.
+ *   one, which may then take up to 16 MiB more on two processors, until the marking ends. `--no-separate-gc-phases`
+ *   would avoid this, but the resident memory hardly changes, and V8 itself is hardly tested with it.
+ * - WebAssembly, which is undici's HTTP parser, is not compiled a second time with optimization. A second compilation
+ *   takes 10 MiB, which are never returned, and processor time at each start, and makes no request faster.
  */
 export function limitMemory(): void {
   setFlagsFromString('--semi-space-growth-factor=1')

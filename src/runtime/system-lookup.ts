@@ -19,15 +19,15 @@ const MOST_RUNNING = 2
 
 /**
  * The `lookup` option of `net.connect` and `tls.connect`, which resolves host names also while DNS fails. It asks the
- * system for each connection, as Node's own lookup does. If the system fails, or does not answer within 500 ms, it uses
- * the addresses of the last answer, however old they are: a process whose connections are stable resolves a name only
- * once.
+ * system for each connection, as Node's own lookup does. If the system fails, or does not answer within 500 ms, the
+ * result is the addresses of the last answer, however old they are: a process whose connections are stable resolves a
+ * name only once.
  *
- * The answer that a name does not exist is such a failure too. The C library also gives it for a name with IPv4
- * addresses only whose A records cannot be read, and when only the right one of several search domains fails.
+ * The answer that a name does not exist counts as a failure too. The C library also gives this answer if a name has
+ * only IPv4 addresses and its A records cannot be read, and if only the right one of several search domains fails.
  *
- * While DNS fails, lookups of a name share one question. Node runs only two lookups at a time, so those of one name
- * would delay all others.
+ * Lookups of a name share a question that is not answered yet; after 10 s they share a second one. Node runs only two
+ * lookups at a time, so many of one name would delay all others.
  *
  * @param nowMs - a clock that never goes back, in milliseconds
  */

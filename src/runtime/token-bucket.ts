@@ -42,7 +42,7 @@ export class TokenBucket {
     this.#refill()
   }
 
-  /** Gives back the future tokens that are reserved, because nobody waits for them any more. */
+  /** Gives back all reserved future tokens. Call it when nobody waits for them any more. */
   cancelReservations(): void {
     this.#refill()
     this.#tokens = Math.max(this.#tokens, 0)

@@ -79,7 +79,7 @@ async function turn(signal: AbortSignal): Promise<void> {
 const NAMED_NUMBERS = 5
 
 /**
- * Logs each write instead of making it, unless it equals the last one of its range. `write` resolves with the previous
+ * Makes no write. Logs each write, unless it equals the last one of its range. `write` resolves with the previous
  * state.
  */
 export class DryRunRangeRegistry implements RangeRegistry {

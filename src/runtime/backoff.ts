@@ -35,7 +35,7 @@ export function exponentialBackoff(options: BackoffOptions, random: Random): Bac
   }
 }
 
-/** A loss that begins within this time after a recovery and lasts for less than it belongs to the same disturbance. */
+/** A loss that begins within this time after a recovery and lasts less long belongs to the same disturbance. */
 export const FLAP_MS = 5_000
 
 /**

@@ -39,9 +39,7 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   })
 }
 
-/**
- * Calls `onTick` every `periodMs` with how many milliseconds late the timer fired. Returns a function that stops this.
- */
+/** Calls `onTick` every `periodMs` with the timer's lateness in milliseconds. Returns a function that stops this. */
 export function every(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
   const next = (dueMs: number): Cancel =>
     clock.schedule(dueMs - clock.monotonicMs(), () => {

@@ -3,8 +3,7 @@ import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
 /**
- * After this many timeouts the limit doubles, and again with each further one. An answer in time takes one off the
- * count.
+ * After this many timeouts the limit doubles, then with each further one. An answer in time takes one off the count.
  */
 const FIRST_DOUBLING = 4
 /** More timeouts do not count. The limit is then 16 times the normal one; four answers in time make it normal again. */

@@ -7,9 +7,7 @@ export type Steps<T> = Generator<void, T, void>
 const SLICE_MS = 10
 /** The clock is read once after this many steps, because a reading costs more than most steps. */
 const STEPS_PER_READING = 32
-/**
- * If these steps took longer than this, in milliseconds, the clock is read after each step: some objects cost far more.
- */
+/** If these took longer than this, in milliseconds, the clock is read after each step: some objects cost far more. */
 const SLOW_STEPS_MS = 1
 
 /** Carries out all steps now. */
@@ -73,9 +71,7 @@ export class SlicedWork {
     this.#endMs = this.#readMs + SLICE_MS
   }
 
-  /**
-   * Call it after each step. If it returns a promise, await that before the next step: timers and I/O run meanwhile.
-   */
+  /** Call it after each step. If it returns a promise, await that before the next: timers and I/O run meanwhile. */
   pause(signal?: AbortSignal): Promise<void> | undefined {
     if (--this.#stepsToReading > 0) return undefined
     const nowMs = this.#clock.monotonicMs()

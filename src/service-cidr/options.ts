@@ -3,7 +3,7 @@ import { type OptionGroup, parsedText, type ValuesOf } from '../documents/option
 import { AddressError } from '../net/address.ts'
 import { type Cidr, parseCidr } from '../net/cidr.ts'
 
-/** kube-apiserver's minimum: `ServiceIPRange` in pkg/controlplane/apiserver/options. All ranges are multiples of it. */
+/** Upstream's minimum: `ServiceIPRange` in pkg/controlplane/apiserver/options. All ranges begin at multiples of it. */
 export const FEWEST_ADDRESSES = 8n
 
 function parseServiceRange(text: string): Cidr {

@@ -52,7 +52,7 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 /**
  * Passes changed files to the server, which started with `from`. New connections use the changed files. While the files
  * are unusable, as halfway through a rotation, the server continues with the previous certificates. The log gets one
- * line for each new error. The result ends it.
+ * line for each new error. The result ends the readings.
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,

@@ -76,7 +76,7 @@ const secretFields: ReadonlySet<string> = new Set([
   'password',
 ])
 
-/** A replacer for `JSON.stringify`. Redacts the fields with these names, and secrets at any depth. */
+/** A replacer for `JSON.stringify`. Redacts the values of {@link secretFields}, and secrets in texts, at any depth. */
 export function redacting(field: string, value: unknown): unknown {
   if (secretFields.has(field.toLowerCase().replace(/[-_]/g, ''))) return REDACTED
   return typeof value === 'string' ? withoutSecrets(value) : value

@@ -226,8 +226,9 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * The writer of a list may retain an unknown address, because a master that could not renew its lease may have it. This
- * is so if the writer started, and damage put the address into both lists, while no master could renew.
+ * Whether the writer of a list may retain an unknown address, because the address may be that of a master that could
+ * not renew its lease. This is so if the writer started, and damage put the address into both lists, while no master
+ * could renew.
  */
 function isPossibleMaster(address: string, { listing }: Successor, { histories, damaged, unrenewed }: Moment): boolean {
   const { endpoints, slice } = damaged
@@ -258,7 +259,10 @@ function isKnownToServe(history: MemberHistory, atMs: number): boolean {
   return !readiness.mayStillSeemUnready && watchingSinceMs < atMs - STATED_MS
 }
 
-/** Whether the master has had time to publish its state. A process that has never been ready has published none. */
+/**
+ * Whether the master runs, its server answers, and the master has had time to publish its state. A process that has
+ * never been ready has published none.
+ */
 function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number): boolean {
   const { running, answering, hasBeenReady } = state
   return running && answering && hasBeenReady !== false && healthySinceMs < atMs - STATED_MS

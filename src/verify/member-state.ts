@@ -30,7 +30,10 @@ export interface MemberState {
   readonly serves: boolean
   /** Whether the server answers, and only the checks of etcd fail. */
   readonly etcdFails: boolean
-  /** Requests to the server. `rest`: some fail, but the lease is renewed. `lease`: renewals may fail for too long. */
+  /**
+   * Whether a fault makes requests to the server fail. `rest`: some fail, but the lease is renewed. `lease`: renewals
+   * may fail for too long.
+   */
   readonly impaired: 'no' | 'rest' | 'lease'
   /** What a client gets at the server's port. */
   readonly clientConnections: 'served' | 'refused' | 'black-holed'

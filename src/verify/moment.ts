@@ -43,7 +43,7 @@ export interface Successor {
 }
 
 export interface Breach {
-  /** The master or object that breaks it. A breach that continues counts once. */
+  /** The master, address or object, or two of these, that break the invariant. A breach that continues counts once. */
   readonly of: string
   /** The breach in words. Times in it are durations, never moments. */
   readonly detail: string
@@ -136,7 +136,9 @@ export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
   return lagMs + (kind === 'kube-apiserver' ? state.reconcileIntervalMs : 0)
 }
 
-/** How much later slow messages make a master leave, in milliseconds: its own, and the fastest confirmer's. */
+/**
+ * How many milliseconds slow messages delay a master's departure: its own messages, and those of the fastest confirmer.
+ */
 export function departureLagMs(leaving: MemberHistory, { histories }: Moment): number {
   const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
   const confirmationMs = others.length === 0 ? 0 : Math.min(...others.map(({ lagMs }) => lagMs))

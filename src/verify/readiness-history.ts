@@ -28,8 +28,8 @@ export interface Circumstances {
 }
 
 /**
- * When the server of one member was ready, and what its master may have published. All times are true time. Others only
- * read its fields.
+ * When the server of one member was ready, and what its master may have published. All times are true time. Other code
+ * only reads the fields.
  */
 export class ReadinessHistory {
   unserving: Period | undefined
@@ -54,7 +54,7 @@ export class ReadinessHistory {
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
-  /** As {@link unserving}, if the master was listed when that period began and was not stopped or started since. */
+  /** {@link unserving}, if the master was listed when that period began and was not stopped or started since. */
   get unservingInPlace(): Period | undefined {
     return this.#wasPlaced ? this.unserving : undefined
   }

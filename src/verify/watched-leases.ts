@@ -42,7 +42,7 @@ export class WatchedStore {
     return this.#changes.get(leases) ?? 0
   }
 
-  /** Waits until all watches have caught up. */
+  /** Gives all watches time to catch up: a tenth of a TTL, at most a second. */
   settle(): Promise<void> {
     return this.world.pass(Math.min(this.world.ttlMs / 10, 1_000))
   }

@@ -101,7 +101,7 @@ export function findPorts(pod: Pod, ports: readonly ServicePort[]): readonly (nu
   })
 }
 
-/** In the Pod's order and in Go's form, without addresses that Go's ParseIPSloppy refuses. */
+/** A Pod's addresses of one family, in its order and in Go's form, without those that Go's ParseIPSloppy refuses. */
 export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string[] {
   const wanted = family === 'IPv4' ? 4 : 6
   const addresses: string[] = []

@@ -63,8 +63,8 @@ export class ServiceQueue {
   }
 
   /**
-   * Must be called when a cached object of the Service has changed. If the last sync found the cache stale, it is
-   * repeated at once. If a running sync finds the cache stale later, that sync is repeated at once too.
+   * Must be called when a cached object of the Service has changed. If the last sync found the cache stale, that sync
+   * is repeated at once. If a running sync finds the cache stale later, that sync is repeated at once too.
    */
   caughtUp(key: string): void {
     if (this.#stale.delete(key)) this.#queue.expedite(key)

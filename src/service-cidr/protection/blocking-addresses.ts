@@ -14,7 +14,7 @@ export function blockingTest(serviceCidr: ServiceCidr, all: readonly ServiceCidr
 interface Entry {
   /** The ranges from which this entry was computed, as text. */
   readonly madeOf: string
-  /** Whether an IPAddress of this name would be in no ServiceCIDR without this one. */
+  /** Whether an IPAddress of this name would be in no ServiceCIDR without the one that is being deleted. */
   readonly isBlocking: (name: string) => boolean
   /**
    * The names of the blocking IPAddresses. A count could be wrong: {@link BlockingAddresses.apply} may receive a change
@@ -26,9 +26,9 @@ interface Entry {
 /**
  * The IPAddresses that block each ServiceCIDR under deletion: without it they would be in no ServiceCIDR.
  *
- * All IPAddresses, perhaps a million, are read when a deletion begins, and again when the ServiceCIDRs that overlap it
- * change. Otherwise a change of an IPAddress costs a few comparisons, and nothing while no ServiceCIDR is being
- * deleted.
+ * All IPAddresses, perhaps a million, are read when a deletion begins, and again when the ServiceCIDRs that overlap the
+ * deleted one change. Otherwise a change of an IPAddress costs a few comparisons, and nothing while no ServiceCIDR is
+ * being deleted.
  */
 export class BlockingAddresses {
   readonly #ipAddresses: Iterable<IpAddress>
@@ -61,7 +61,7 @@ export class BlockingAddresses {
     this.#entries.delete(name)
   }
 
-  /** Applies a change of an IPAddress. Returns the names of the ServiceCIDRs that it blocks or unblocks. */
+  /** Applies a change of an IPAddress. Returns the names of the ServiceCIDRs that become blocked or unblocked. */
   apply(change: Change<IpAddress>): readonly string[] {
     const address = keyOfObject(objectOf(change))
     const isPresent = change.type !== 'deleted' && isManagedByAllocator(change.object)

@@ -174,8 +174,8 @@ export const typeFields = [
 
 /**
  * Changes the type and back, because a ClusterIP is immutable otherwise. The first change makes the server delete the
- * IPAddress, even that of another holder. `between` then creates the IPAddress again, or deletes one that the server
- * left.
+ * IPAddress, even if it belongs to another Service. `between` then creates the IPAddress again, or deletes one that the
+ * server left.
  */
 function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
   const { type, ports, loadBalancerSourceRanges } = service.spec ?? {}

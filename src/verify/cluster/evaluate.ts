@@ -31,7 +31,7 @@ interface Check<Need extends PartName> {
   readonly wants?: readonly PartName[]
   /** Whether the check runs if no checks are named. @default always */
   isAsked?(asked: Asked): boolean
-  /** Whether a finding counts without a second reading: the first one lasts long enough to show no transient state. */
+  /** Whether a finding counts without a second reading: the first is so long that it shows no transient state. */
   readonly isConfirmed?: true
   /** Pure. */
   judge(parts: Pick<Parts, Need>, context: CheckContext): Verdict

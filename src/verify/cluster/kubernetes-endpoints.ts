@@ -71,7 +71,10 @@ function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined)
   return kubectlPatch(endpoints, KUBERNETES_SERVICE, patch)
 }
 
-/** Endpoints with their usable addresses, else with those of the slice. Undefined if no address or port is known. */
+/**
+ * The right Endpoints: with the usable addresses of the found ones, or, if these have none, of the slice. Undefined if
+ * no address or port is known.
+ */
 export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
   const usable = [...new Set(addressesIn(partOf(context, 'kubernetesEndpoints')).filter((one) => isListable(one)))]
   const own = usable.length > 0 ? usable : addressesInSlice(ownSlice(context)).filter((address) => isListable(address))

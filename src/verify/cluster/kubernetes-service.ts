@@ -24,7 +24,7 @@ import { type CheckContext, type Parts, partOf } from './state.ts'
 
 const SERVICE = 'Service default/kubernetes'
 
-/** An API server without Nodes needs no namespace for their Leases. */
+/** An API server that does not serve Nodes needs no namespace for their Leases. */
 export function judgeNamespaces({ namespaces: found }: Pick<Parts, 'namespaces'>, context: CheckContext): Verdict {
   const needed = SYSTEM_NAMESPACES.filter(
     (name) => name !== 'kube-node-lease' || partOf(context, 'nodesServed') !== false,

@@ -19,8 +19,8 @@ interface ExpectedList {
 }
 
 /**
- * Expected addresses of two families are those of the Endpoints and of the second slice. With one family only the
- * Endpoints are checked.
+ * Expected addresses of two families are compared with the Endpoints (the first family) and with the second slice. With
+ * one family only the Endpoints are checked.
  */
 export function judgeExpected(
   { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
@@ -136,7 +136,8 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
       case 'misplaced-value':
       case 'unlistable-value':
         return [{ object, expected: 'the lease of a master', found: message, remedy: away }]
-      // Other conflicts are no fault: a kube-apiserver has no record, and an old cluster's JSON counts by its key.
+      // Other conflicts are no fault: a kube-apiserver has no record, and the JSON of an old cluster has its address in
+      // the key.
       default:
         return []
     }
@@ -171,7 +172,7 @@ function separation(address: string): string {
   return `give one of them another --advertise-address; if it is gone, ${evict} removes the records of both`
 }
 
-/** The lease that was renewed last comes first. With a longer TTL the lease of a dead host may end after it. */
+/** The lease that was renewed last comes first, even if it ends earlier: a dead host's lease may have a longer TTL. */
 function byRenewal(a: InspectedLease, b: InspectedLease): number {
   const renewedMs = ({ life }: InspectedLease): number =>
     life.type === 'renewed' && life.leftMs !== undefined ? life.leftMs - life.ttlMs : Number.NEGATIVE_INFINITY

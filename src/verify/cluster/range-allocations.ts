@@ -30,8 +30,8 @@ interface Group {
 }
 
 /**
- * Skips the bitmaps of ClusterIPs if the server has IPAddresses. An earlier version may have left such bitmaps, and
- * nobody updates them.
+ * Skips the bitmaps of ClusterIPs, unless the server is known to lack IPAddresses. Beside IPAddresses, an earlier
+ * version may have left bitmaps, which nobody updates.
  */
 export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,
@@ -114,7 +114,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
-    // Nobody uses such a bitmap, such as that of a second range in a cluster with only one.
+    // Nobody uses a bitmap without a range, such as the second bitmap in a cluster with one range.
     if (range === undefined) return []
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {

@@ -165,7 +165,7 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   }
 }
 
-/** The Service and the slices may be unreadable. */
+/** Rejects if the user may not read the Endpoints. A Service or slices that the user may not read are left out. */
 async function listedServers(source: TimedSource, signal: AbortSignal): Promise<ListedServers> {
   const endpoints = await readers.kubernetesEndpoints(source, signal)
   const state = await readCluster(source, ['kubernetesService', 'kubernetesSlices'], signal)
@@ -219,7 +219,8 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
 
 /**
  * Resolves if the server accepts the Service, or refuses the allocation; otherwise rejects. The denial of an admission
- * policy or webhook says nothing about allocations, so it rejects with `Forbidden`, whatever its HTTP status.
+ * policy or webhook says nothing about allocations, so this function rejects with `Forbidden`, even if the HTTP status
+ * of the denial is 422 or 500.
  */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }

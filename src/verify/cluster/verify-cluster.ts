@@ -104,7 +104,7 @@ async function attemptOf(options: VerifyOptions): Promise<VerifyReport | RemoteE
   }
 }
 
-/** Long lists. Each is read by itself when the first check needs it, and dropped after the last one that does. */
+/** Long lists. Each is read by itself when the first check needs it, and dropped after the last check that needs it. */
 const longParts: readonly PartName[] = ['pods', 'endpoints', 'endpointSlices']
 
 async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<Verdicts> {
@@ -178,7 +178,7 @@ export async function verifyCluster(
   options: VerifyClusterOptions = {},
 ): Promise<VerifyReport> {
   const { only = [], skip = [], waitMs = 0, watchMs, signal = new AbortController().signal } = options
-  // Checked here, because tests in JavaScript have no compiler, and a cluster passes without any check.
+  // Checked here, because tests in JavaScript have no compiler, and with unknown checks only, every cluster would pass.
   const unknown = [...only, ...skip].find((id) => !checkIds.includes(id))
   if (unknown !== undefined) throw new TypeError(`there is no check ${JSON.stringify(unknown)}: see docs/verify.md`)
   return verifyUntil({ ...options, source: { api, readiness, watchMs }, clock, waitMs, signal })

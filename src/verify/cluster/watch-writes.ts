@@ -32,7 +32,10 @@ export async function watchWrites(
   }
 }
 
-/** The name of the object, and its states. Resolves when the signal is aborted. Rejects with a KubeError. */
+/**
+ * The name of the object, and its states. Resolves when the signal is aborted or {@link MOST_STATES} are collected.
+ * Rejects with a KubeError.
+ */
 async function statesOf(
   resource: Resource<KubeObject>,
   { api, clock, signal }: { readonly api: KubeApi; readonly clock: Clock; readonly signal: AbortSignal },

@@ -19,8 +19,9 @@ interface ContentChange {
 }
 
 /**
- * With two writers, one return to an earlier content is enough, because kube-apiserver's reconciler writes only every
- * ten seconds. All masters have the same field manager, so two returns count even if one manager made all changes.
+ * With two writers, one return to an earlier content is enough for a finding, because kube-apiserver's reconciler
+ * writes only every ten seconds. All masters have the same field manager, so two returns count even if one manager made
+ * all changes.
  */
 export function judgeWriters({ objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>): Verdict {
   const time = formatDuration(forMs)

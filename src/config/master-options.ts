@@ -102,6 +102,8 @@ function mistakesIn(settings: MasterSettings): readonly Mistake[] {
       return [{ where, message: `is no setting${meant === undefined ? '' : `; did you mean ${meant}?`}` }]
     }
     if (value === undefined || typeof value === 'string') return []
-    return [{ where, message: `must be a text, as after its flag, not ${Array.isArray(value) ? 'a list' : show(value)}` }]
+    return [
+      { where, message: `must be a text, as after its flag, not ${Array.isArray(value) ? 'a list' : show(value)}` },
+    ]
   })
 }

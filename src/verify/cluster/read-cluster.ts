@@ -219,8 +219,8 @@ function trimmedSlice(slice: EndpointSlice): EndpointSlice {
 
 /**
  * Resolves if the server accepts the Service, or refuses the allocation; otherwise rejects. The denial of an admission
- * policy or webhook says nothing about allocations, so this function rejects with `Forbidden`, even if the HTTP status
- * of the denial is 422 or 500.
+ * policy or webhook says nothing about allocations, so this function rejects with `Forbidden`, whatever the HTTP
+ * status of the denial is.
  */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }
@@ -229,9 +229,10 @@ async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<
     await api.create(services, service, { dryRun: true, signal })
     return { type: 'accepted' }
   } catch (error) {
+    const isDenied = error instanceof KubeError && / is forbidden: | denied the request/.test(error.message)
+    if (isDenied) throw new KubeError('Forbidden', error.message)
     const isRefused = isKubeError(error, 'Invalid') || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
     if (!isRefused) throw error
-    if (/ is forbidden: | denied the request/.test(error.message)) throw new KubeError('Forbidden', error.message)
     return { type: 'refused', reason: error.message }
   }
 }

@@ -271,6 +271,9 @@ test('a dry run creates a Service of each type without storing it; a denial by a
     for (const [code, httpStatus] of [
       ['Invalid', 422],
       ['ServerError', 500],
+      ['Conflict', 409],
+      ['TooManyRequests', 429],
+      ['ServerError', 503],
     ] as const) {
       const denial = new KubeError(code, `create services: ${httpStatus}: ${text}`, { httpStatus })
       const withheld = await read('nodePortDryRun', { api: failing(api, denial, 'create') })

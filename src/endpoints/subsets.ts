@@ -64,7 +64,7 @@ export function subsetsInOrder(subsets: readonly EndpointSubset[]): readonly End
   return inHashOrder(subsets, subsetText)
 }
 
-// The functions below print these types as Go's spew does, because upstream hashes that text.
+// The next four functions print subsets and their parts as Go's spew does, because upstream hashes that text.
 
 function subsetText({ addresses, notReadyAddresses, ports }: EndpointSubset): string {
   return (
@@ -106,7 +106,8 @@ type Addresses = readonly (EndpointAddress | undefined)[]
 const lastOrders = new WeakMap<Service, readonly number[]>()
 
 /**
- * The indexes of the addresses in listing order. Indexes of undefined addresses may be anywhere.
+ * The addresses' indexes, in the order of {@link compareEndpointAddresses}. Indexes of undefined addresses may be
+ * anywhere.
  *
  * If the addresses are still sorted in the last order for the Service, returns that order. Usually they are, because
  * one Pod changes at a time. This saves the sorting of thousands of addresses, which is most of the work of a sync.

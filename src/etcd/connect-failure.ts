@@ -6,7 +6,10 @@ import { EtcdError, type EtcdErrorCode, isEtcdError } from './kv.ts'
 /** A failed attempt at one endpoint. */
 export interface FailedTry {
   readonly error: EtcdError
-  /** Whether the request certainly had no effect: it was not sent, or the server refused it before doing anything. */
+  /**
+   * If `elsewhere`: whether the request certainly had no effect, because it was not sent, or was refused before it did
+   * anything. Otherwise it means nothing.
+   */
   readonly harmless: boolean
   /** Whether another endpoint may succeed. */
   readonly elsewhere: boolean

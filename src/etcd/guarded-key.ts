@@ -1,7 +1,10 @@
 import type { RequestLimit } from '../runtime/request-limit.ts'
 import type { EtcdKv, KeyValue } from './kv.ts'
 
-/** How many failed writes are remembered. Earlier ones cannot happen any more: their etcd leases have ended. */
+/**
+ * How many failed writes are remembered. Earlier ones can no longer take effect: their etcd leases have ended (except
+ * on kine).
+ */
 const MAX_UNANSWERED = 256
 
 /** A key that this process writes by compare-and-put. The last write is remembered, so the next needs no read. */
@@ -9,7 +12,7 @@ export class GuardedKey {
   readonly key: string
   readonly #etcd: EtcdKv
   #last: KeyValue | undefined
-  /** The last failed writes since a successful one. Each may have happened, because its answer may be lost. */
+  /** The latest failed writes after the last successful one. Each may have happened, because its answer may be lost. */
   #unanswered: readonly Pick<KeyValue, 'value' | 'lease'>[] = []
 
   constructor(etcd: EtcdKv, key: string) {
@@ -42,7 +45,7 @@ export class GuardedKey {
     return this.#etcd.get(this.key, signal)
   }
 
-  /** Reads the key from the store; undefined unless a failed write by this process has happened. */
+  /** Reads the key from the store; undefined unless its value is that of a failed write by this process. */
   async readUnanswered(signal: AbortSignal): Promise<KeyValue | undefined> {
     const stored = this.#unanswered.length === 0 ? undefined : await this.read(signal)
     return stored !== undefined && this.isUnanswered(stored) ? stored : undefined

@@ -16,7 +16,10 @@ interface FaultyEtcdOptions {
   readonly clock: Clock
   /** Whether the caller has ended. Its watches then deliver nothing more, and report no error. @default never */
   readonly isGone?: (() => boolean) | undefined
-  /** Called before a call or a new watch reaches the store. If this rejects, so does the call, without an effect. */
+  /**
+   * Called before a call or a new watch reaches the store. If this rejects, so does the call, without an effect; a
+   * watch is opened again.
+   */
   before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
    * Called before an answer arrives. If this rejects, so does the call: the store has done its work, but the result is

@@ -35,7 +35,7 @@ export interface MemoryEtcdOptions {
   readonly revisions?: number | undefined
 }
 
-/** Everything that expires at one time: an etcd lease with its keys, or on kine a single key. */
+/** One expiry and what it deletes: the keys of an etcd lease, or on kine a single key. */
 interface Term {
   readonly grantedSeconds: number
   endsAtMs: number
@@ -132,7 +132,7 @@ export class MemoryEtcd {
     }
   }
 
-  /** Discards the versions before `revision`, by default before the newest. */
+  /** Discards the versions that were replaced by `revision`, by default all but the newest. */
   compact(revision: bigint = this.#history.revision): void {
     this.#history.compact(revision)
   }
@@ -244,7 +244,7 @@ export class MemoryEtcd {
     })
   }
 
-  /** Ends when `controller` is aborted, and aborts it when `onChange` throws. */
+  /** Ends when `controller` is aborted. Rejects, and removes the watcher, when `onChange` throws. */
   async #watch(prefix: string, { onChange, report }: WatchOptions, controller: AbortController): Promise<void> {
     const { signal } = controller
     if (signal.aborted) return
@@ -349,7 +349,7 @@ class KeyHistory {
     return modRevision
   }
 
-  /** Discards the versions before a revision; does nothing if they are already discarded. */
+  /** Discards the versions that were replaced by `revision`; does nothing if they are already discarded. */
   compact(revision: bigint): void {
     if (revision > this.#revision) throw new EtcdError('Refused', 'mvcc: required revision is a future revision')
     if (revision <= this.#compacted) return

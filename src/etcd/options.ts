@@ -100,7 +100,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
   }
   if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
     throw new EtcdEndpointError(
-      `${JSON.stringify(text)} must have only a host and a port; set the key prefix with --etcd-prefix`,
+      `endpoint ${JSON.stringify(url.host)} must have only a host and a port; set the key prefix with --etcd-prefix`,
     )
   }
   // The port is read from the text, because a URL drops the default port of its scheme.

@@ -37,7 +37,7 @@ export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
   return remembered(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))
 }
 
-/** The lease of an ordinary master is no longer than this. */
+/** The lease of an ordinary master has no more bytes than this. */
 const MAX_REMEMBERED_BYTES = 1_024
 /** A cache of decoded values: each reconciliation reads all leases, and most have not changed. */
 const remembered = memoize((text) => decode(Buffer.from(text, 'latin1')), 64)

@@ -24,7 +24,10 @@ export type JsonObject = Readonly<Record<string, unknown>>
 
 export type StoredObject<Desc extends DescMessage> =
   | ProtobufObject<Desc>
-  /** A value from an old cluster (`--storage-media-type=application/json`), which is read, but never rewritten. */
+  /**
+   * A value from an old cluster (`--storage-media-type=application/json`): it is read, and at most written back
+   * unchanged.
+   */
   | { readonly type: 'json'; readonly object: JsonObject }
   /**
    * Anything else; it must not be overwritten. The reason is one line and ends a sentence that begins with the key.

@@ -97,7 +97,7 @@ function statusOf(raw: Uint8Array): object {
 
 /**
  * The least accepted average size in an answer, in bytes: of an object, and of a message, list item or map entry. An
- * answer with many smaller values is refused: an empty value has two bytes, but takes some hundred bytes of memory.
+ * answer with many smaller values is refused: an empty value has two bytes, but takes over a hundred in memory.
  */
 const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
 

@@ -35,7 +35,9 @@ export function exponentialBackoff(options: BackoffOptions, random: Random): Bac
   }
 }
 
-/** A loss that begins within this time after a recovery and lasts less long belongs to the same disturbance. */
+/**
+ * A loss that begins within this time after a recovery, and lasts less than this time, belongs to the same disturbance.
+ */
 export const FLAP_MS = 5_000
 
 /**

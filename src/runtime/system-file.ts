@@ -11,11 +11,11 @@ const readings = new Map<string, Promise<string>>()
 const MOST_BYTES = 1024 * 1024
 
 /**
- * The text of a file with a configuration, certificate, key or token. Rejects with the code EFBIG if it has more than
- * 1 MiB.
+ * The text of a file with a configuration, certificate, key or token. Rejects with the code EFBIG if it has more than 1
+ * MiB.
  *
  * Callers share a reading that is in progress. Otherwise each reading that hangs, such as on a network file system
- * whose server is gone, would take another of Node's four threads for files and names.
+ * whose server is gone, would take another of the four threads in which Node reads files and resolves host names.
  */
 export function readText(file: string): Promise<string> {
   return getOrMake(readings, file, () => readAll(file).finally(() => readings.delete(file)))

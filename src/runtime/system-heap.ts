@@ -9,7 +9,7 @@ import { type Cancel, type Clock, every } from './clock.ts'
  *   process, not on Node's command line. While V8 marks the old generation step by step, it does not collect the young
  *   one, which may then take up to 16 MiB more on two processors, until the marking ends. `--no-separate-gc-phases`
  *   would avoid this, but the resident memory hardly changes, and V8 itself is hardly tested with it.
- * - WebAssembly, which is undici's HTTP parser, is not compiled a second time with optimization. A second compilation
+ * - WebAssembly (here only undici's HTTP parser) is not compiled a second time with optimization. A second compilation
  *   takes 10 MiB, which are never returned, and processor time at each start, and makes no request faster.
  */
 export function limitMemory(): void {
@@ -19,10 +19,10 @@ export function limitMemory(): void {
 }
 
 /**
- * Makes V8 use a little more time for garbage collection and far less memory. The default lets the heap grow to a
+ * Makes V8 use more processor time for garbage collection, but far less memory. The default lets the heap grow to a
  * multiple of its contents. That is right for a server that has a machine to itself, but wrong for a sidecar. Together
- * with {@link limitMemory} and with 10,000 Pods in its informers the process takes 160 MiB instead of 290, and a
- * fifth more processor time. V8 reads the flag at each decision, so it takes effect in a running process.
+ * with {@link limitMemory} and with 10,000 Pods in its informers the process takes 160 MiB instead of 290, and a fifth
+ * more processor time. V8 reads the flag at each decision, so it takes effect in a running process.
  */
 export function limitHeap(): void {
   setFlagsFromString('--heap-growing-percent=40')

@@ -26,7 +26,7 @@ export interface Lifetime {
 export type ExpiryReporter = (kind: ExpiringKind, lifetimes: readonly Lifetime[]) => void
 
 const DAY_MS = 86_400_000
-/** How long before the expiry of a certificate warnings are logged, in milliseconds. */
+/** When warnings are logged: the times before a certificate's expiry, in milliseconds. */
 const WARNINGS_MS = [7 * DAY_MS, DAY_MS]
 /**
  * Warnings are limited to this last fraction of the lifetime, because certificates that live for a day or an hour are

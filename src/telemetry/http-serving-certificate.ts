@@ -52,7 +52,7 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 /**
  * Passes changed files to the server, which started with `from`. New connections use the changed files. While the files
  * are unusable, as halfway through a rotation, the server continues with the previous certificates. The log gets one
- * line for each new error. The result ends the readings.
+ * line for each new error. Call the result to stop the readings.
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,
@@ -84,7 +84,7 @@ export function followServingCertificate(
       if (message !== complaint) {
         logger.warn(
           { error },
-          'the certificates of the health server have changed and cannot be used; it keeps the old ones',
+          'the certificate files of the health server cannot be read or used; it keeps the old certificates',
         )
       }
       complaint = message

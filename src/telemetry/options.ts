@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 
-/** The options for what is logged, and how. They are only declared here: config/ interprets them. */
+/** The options for what is logged, and how. They are only declared here: commands/ interprets them. */
 export const loggingOptions = {
   title: 'Logging',
   options: {

@@ -56,7 +56,7 @@ async function prettyFormat(): Promise<(line: string) => string> {
     translateTime: 'SYS:HH:MM:ss.l',
     colorize: false,
     singleLine: true,
-    // Everything is JSON except a stack, whose lines stay separate.
+    // Only the message is printed raw: fields are JSON, and a stack keeps its lines.
     messageFormat: ({ message }) => printable(String(message)),
   })
 }

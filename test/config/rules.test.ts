@@ -63,7 +63,11 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
   ],
   [
     { etcdServers: 'https://127.0.0.1:2379/registry' },
-    '--etcd-servers: "https://127.0.0.1:2379/registry" must have only a host and a port; set the key prefix with --etcd-prefix',
+    '--etcd-servers: endpoint "127.0.0.1:2379" must have only a host and a port; set the key prefix with --etcd-prefix',
+  ],
+  [
+    { etcdServers: 'https://127.0.0.1:2379/?password=hunter2' },
+    '--etcd-servers: endpoint "127.0.0.1:2379" must have only a host and a port; set the key prefix with --etcd-prefix',
   ],
   [
     { etcdServers: 'https://root:hunter2@127.0.0.1:2379' },

@@ -16,7 +16,10 @@ import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type U
 
 /** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
-/** Two lists at one revision fail only if the store is compacted in between; more failures are a fault of the store. */
+/**
+ * How often a snapshot is tried: it fails only if the store is compacted between its two lists, which cannot happen so
+ * often by chance.
+ */
 const SNAPSHOT_TRIES = 5
 /** How much longer a record lasts than its lease, in seconds. */
 const RECORD_OUTLASTS_S = 1
@@ -25,8 +28,9 @@ const RECORD_OUTLASTS_SLOW_S = 3
 /** The record outlives the lease by at least this many milliseconds. */
 const RECORD_MARGIN_MS = 500
 /**
- * Grants that are older than this, in milliseconds, are repeated after a conflict. Their TTL runs from the grant, so
- * the lease could end before the next renewal, which would then conflict too, and so on for ever.
+ * Grants that are older than this, in milliseconds, are repeated after a conflict. Their TTL runs from the grant: if it
+ * is written late, the lease could end before the next renewal, which would then conflict and be late too, and so on
+ * for ever.
  */
 const GRANTS_OLD_MS = 500
 
@@ -55,8 +59,8 @@ export interface EtcdLeasesOptions {
  * are one fleet. Beside each lease of ours is a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`.
  *
  * - Every write compares the revision of the last read or write; a steady renewal reads nothing. A lease that cannot be
- *   encoded without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has. An unreadable
- *   lease is never written, but logged, left to expire and created again.
+ *   encoded without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has. A lease whose
+ *   address cannot be read, or is another's, is never written, but logged, left to expire and created again.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
  *   mistaken for a kube-apiserver's.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless
@@ -65,8 +69,8 @@ export interface EtcdLeasesOptions {
  * - If a process without a record also renews a master's lease, it is a kube-apiserver at the same address whose
  *   reconciler is on, and the lease is left to it. The record states this for the next life of this master. As long as
  *   the kube-apiserver renews that lease, the other masters list the address even if the record says `unready`.
- * - A new host at the address of a dead one takes its lease over at once. Until the old record expires, one or three
- *   seconds after the dead master's lease would have, both hosts are reported. The address stays listed.
+ * - A new host at the address of a dead one takes its lease over at once. Both hosts are reported until the old record
+ *   expires, one or three seconds after the old host's lease would have expired. The address stays listed.
  * - The store expires leases even while it accepts no renewals. The readers decide whether a master is gone.
  *
  * Upstream: pkg/controlplane/reconcilers/lease.go.
@@ -106,7 +110,8 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    // The address stays listed because of the co-holder: another record would only change the list for a short time.
+    // The address stays listed because of the co-holder: to write this state would only change the list for a short
+    // time.
     if (this.#hasCoHolder && (holder.state === 'leaving' || holder.state === 'unready')) return
     const { record } = this.#ownKeys(holder)
     for (;;) {
@@ -140,8 +145,8 @@ export class EtcdLeases implements MasterLeases {
       // Noted before the write is sent, because the write may take effect without an answer.
       this.#removing.add(record.key)
       if (!isMarked && !(await this.#replace(record, { ...holder, state: 'withdrawn' }, stored, signal))) continue
-      // If another master wants the lease, this record must outlast it: that master may be dead, and its record expire
-      // earlier.
+      // If another master wants the lease, this record must outlast the lease: that master may be dead, and its record
+      // may expire earlier.
       if (await this.#release(holder, signal)) return
       // The record is not deleted if a later life has taken it over.
       await record.delete(isMarked ? stored : (record.last ?? stored), signal)
@@ -191,7 +196,7 @@ export class EtcdLeases implements MasterLeases {
     const beganMs = this.#options.clock.monotonicMs()
     const listed = hasLease(holder.state)
     this.#isReleased = !listed
-    // The list detects a kube-apiserver's lease at this address, which the record then states.
+    // `list` detects a kube-apiserver's lease at this address; the record then states that there is one.
     if (!listed && lease.last === undefined) await this.list(signal)
     let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
     let before = lease.last
@@ -202,7 +207,7 @@ export class EtcdLeases implements MasterLeases {
       if (grants === undefined) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
-      // An unreadable lease is left to expire. The list logs its fault once.
+      // A lease whose address cannot be read, or is another's, is left to expire. `list` logs its fault once.
       if (value === undefined) return
       // A lease without any record is a kube-apiserver's.
       if (isFirst && !this.#isSuccessor && before !== undefined && !(await this.#isHeldByOthers(holder, signal))) {
@@ -218,8 +223,9 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests both grants at once, because a slow renewal leaves the lease less time until the next one: a lease of 3 s
-   * expired when each request took 400 ms. The grants begin at most as far apart as the requests took. If that is too
-   * much, or a minimum of the store makes the TTLs equal, we repeat the record's grant, for longer than the lease's.
+   * expired when each request took 400 ms. The two TTLs begin apart by at most the time that the requests took. If that
+   * is too much, or a minimum of the store makes the TTLs equal, we repeat the record's grant, for longer than the
+   * lease's.
    */
   async #grant(listed: boolean, outlastsS: number, beganMs: number, signal: AbortSignal): Promise<Grants> {
     const { etcd, clock, ttlMs } = this.#options
@@ -236,7 +242,8 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal began a TTL ago. So etcd, unlike kine, refuses the writes of a renewal about two TTLs after its start.
+   * the renewal began a TTL ago. The last grants end a TTL later, so etcd, unlike kine, then refuses the writes of this
+   * renewal, about two TTLs after its start.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -308,8 +315,8 @@ export class EtcdLeases implements MasterLeases {
       }
       grants = await again
       if (before === undefined || !this.#yields(stored, holder)) continue
-      // Without a lease, a record that this life finds before its first write is of an earlier life. If its start is
-      // later, the host's clock was set back.
+      // Without a lease, a record that this life finds before its first write is of an earlier life. If `stored` states
+      // a later start, the host's clock was set back.
       if (this.#hasWrittenRecord || (await lease.read(signal)) !== undefined) return undefined
     }
     this.#hasWrittenRecord = true

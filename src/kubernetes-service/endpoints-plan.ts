@@ -25,7 +25,7 @@ export interface EndpointsObservation {
   readonly ports: readonly EndpointPort[]
   /** False if masters may want different ports. Ports then stay, unless the object or its subset is created again. */
   readonly reconcilePorts: boolean
-  /** This master is leaving: the list may become empty, and missing Endpoints are not created. */
+  /** Whether the list may become empty. Missing Endpoints are then not created. */
   readonly stopping: boolean
 }
 

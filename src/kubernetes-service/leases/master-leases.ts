@@ -103,9 +103,9 @@ export interface MasterLease {
  * The error is a {@link RemoteError}, whose nature decides what the caller does, or one that the method names. Any
  * other error of a store counts as `away` (see `reliableLeases`), and never ends the process.
  *
- * Each call of `list`, `update`, `mark` and `remove` has a time limit, about a third of TTL minus interval for all its
- * requests: when its signal is aborted, the call rejects at once with the signal's reason. The write may or may not
- * have happened, and the next call must work in either case: it recognizes its own writes, and does not reuse a
+ * Each call of `list`, `update`, `mark` and `remove` of an embedding program's store has a time limit, about a third of
+ * TTL minus interval: when its signal is aborted, the call rejects at once with the signal's reason. The write may or
+ * may not have happened, and the next call must work in either case: it recognizes its own writes, and does not reuse a
  * connection that hung. A request may also reach the store late. Even then it must not change what a later write of the
  * same master has stored, so each write names its precondition (a revision, a sequence). No method waits before it
  * tries, even if the store requests that.

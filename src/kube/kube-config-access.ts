@@ -8,8 +8,7 @@ import { addSecret } from '../telemetry/secrets.ts'
 import { type ProxyEnvironment, ProxyError, parseProxy, proxyFromEnvironment } from './http-proxy.ts'
 import type { ExtraHeaders } from './http-transport.ts'
 import { type ClusterEntry, type KubeConfig, KubeConfigError, type UserEntry } from './kube-config-document.ts'
-import { isRecord } from './resources.ts'
-import { isAbsentOr, isListOf, isText } from './rest-answer.ts'
+import { isAbsentOr, isListOf, isRecord, isText } from './resources.ts'
 
 /** PEM text: given inline, or in a file that may be rotated while the program runs. */
 export type Pem = { readonly file: string } | { readonly text: string }

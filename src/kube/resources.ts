@@ -188,3 +188,11 @@ export function isBeingDeleted({ metadata }: KubeObject): boolean {
 export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
+
+export const isText = (value: unknown): boolean => typeof value === 'string'
+
+export const isListOf = (isItem: (value: unknown) => boolean) => (value: unknown) =>
+  Array.isArray(value) && value.every(isItem)
+
+/** Go writes an empty time, list or map as null. */
+export const isAbsentOr = (isValue: (value: unknown) => boolean) => (value: unknown) => value == null || isValue(value)

@@ -4,8 +4,7 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { oneLine } from '../telemetry/secrets.ts'
 import type { Status, WatchEvent } from './api.ts'
 import { codeOf, KubeError } from './errors.ts'
-import type { KubeList, KubeObject, Resource } from './resources.ts'
-import { isRecord } from './resources.ts'
+import { isAbsentOr, isListOf, isRecord, isText, type KubeList, type KubeObject, type Resource } from './resources.ts'
 import type { ApiResponse } from './transport.ts'
 
 /** The call in the words of an error message: `update services default/kubernetes`. */
@@ -83,12 +82,7 @@ export function badResponse(call: CallName, message: string): KubeError {
 
 type Fields = Readonly<Record<string, unknown>>
 
-export const isText = (value: unknown): boolean => typeof value === 'string'
 const isTexts = (value: unknown): boolean => isRecord(value) && Object.values(value).every(isText)
-export const isListOf = (isItem: (value: unknown) => boolean) => (value: unknown) =>
-  Array.isArray(value) && value.every(isItem)
-/** Go writes an empty time, list or map as null. */
-export const isAbsentOr = (isValue: (value: unknown) => boolean) => (value: unknown) => value == null || isValue(value)
 
 /** The types that the fields of ObjectMeta must have, if they are set. */
 const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown) => boolean, type: string])[] = [

@@ -88,8 +88,7 @@ class RestKubeApi implements KubeApi {
 
   async list<T extends KubeObject>(resource: Resource<T>, query: ListQuery & CallOptions = {}): Promise<KubeList<T>> {
     return this.#inProtobuf(resource, query, async (format) => {
-      const target = { name: callName('list', resource, query), path: pathOf(resource, query) }
-      const call = this.#call('GET', target, {
+      const call = this.#call('GET', targetOf('list', resource, query), {
         query: queryOf(query),
         timeoutMs: LIST_TIMEOUT_MS,
         ...(query.dropsManagedFields && { dropsManagedFields: true }),
@@ -143,7 +142,7 @@ class RestKubeApi implements KubeApi {
     query: WatchQuery & { readonly signal: AbortSignal },
   ): AsyncGenerator<WatchEvent<T>, void, undefined> {
     const { signal } = query
-    const target = { name: callName('watch', resource, query), path: pathOf(resource, query) }
+    const target = targetOf('watch', resource, query)
     const { name } = target
     let response: ApiResponse
     try {
@@ -310,6 +309,14 @@ function queryOf(query: ListQuery & WatchQuery): (readonly [string, string])[] {
 
 type PartialRef = { readonly namespace?: string | undefined; readonly name?: string | undefined }
 
+function targetOf(
+  verb: string,
+  resource: Resource<KubeObject>,
+  ref: PartialRef & { readonly subresource?: 'status' | undefined },
+): Target {
+  return { name: callName(verb, resource, ref, ref.subresource), path: pathOf(resource, ref) }
+}
+
 function callName(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: string): CallName {
   const what = subresource === undefined ? resource.plural : `${resource.plural}/${subresource}`
   const which = [ref.namespace, ref.name].filter((part) => part !== undefined).join('/')
@@ -323,7 +330,7 @@ function callName(verb: string, resource: Resource<KubeObject>, ref: PartialRef,
 function onObject(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): Target {
   if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)
   requireSegment(verb, resource, 'name', ref.name)
-  return { name: callName(verb, resource, ref, subresource), path: pathOf(resource, { ...ref, subresource }) }
+  return targetOf(verb, resource, { namespace: ref.namespace, name: ref.name, subresource })
 }
 
 function requireSegment(verb: string, resource: Resource<KubeObject>, field: string, value: string | undefined): void {

@@ -86,7 +86,7 @@ export class KubernetesServiceController {
     this.#secondSlice =
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
-        : this.#follow(endpointSlices, requestEndpoints, secondSliceName(address.family === 6 ? 4 : 6))
+        : this.#follow(endpointSlices, requestEndpoints, secondSliceName(address.family === 6 ? 'IPv4' : 'IPv6'))
     const followed = [this.#service, this.#endpoints, this.#slice, this.#secondSlice]
     this.#followed = followed.filter((object) => object !== undefined)
     const listed = metrics.gauge({

@@ -60,7 +60,7 @@ export class EndpointsAdapter {
    * overwritten from Endpoints older than it.
    */
   async read(signal?: AbortSignal): Promise<ObservedEndpoints> {
-    const names = [KUBERNETES_SERVICE.name, secondSliceName(4), secondSliceName(6)]
+    const names = [KUBERNETES_SERVICE.name, secondSliceName('IPv4'), secondSliceName('IPv6')]
     const [slice, ...seconds] = await Promise.all(
       names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
     )
@@ -160,7 +160,7 @@ function slicePlans(
 ): readonly (readonly [RemovableAction<EndpointSlice>, EndpointSlice | undefined])[] {
   const second = secondSliceOf(endpoints, secondAddresses)
   // We plan for both names: the order of the address families may have been reversed since a slice was written.
-  const seconds = ([4, 6] as const).map((family) => {
+  const seconds = (['IPv4', 'IPv6'] as const).map((family) => {
     const name = secondSliceName(family)
     const current = secondSlices.find(({ metadata }) => metadata?.name === name)
     return [planSecondSlice(second?.metadata?.name === name ? second : undefined, current), current] as const

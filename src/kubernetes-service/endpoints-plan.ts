@@ -163,8 +163,8 @@ export function sliceOf(endpoints: Endpoints): EndpointSlice {
 }
 
 /** The name of a second slice: `kubernetes-ipv6` if Endpoints list IPv4 addresses, else `kubernetes-ipv4`. */
-export function secondSliceName(family: 4 | 6): string {
-  return `${KUBERNETES_SERVICE.name}-ipv${family}`
+export function secondSliceName(family: 'IPv4' | 'IPv6'): string {
+  return `${KUBERNETES_SERVICE.name}-${family.toLowerCase()}`
 }
 
 /**
@@ -179,7 +179,7 @@ export function secondSliceOf(
   if (first === undefined || endpoints?.subsets?.[0] === undefined) return undefined
   const family = familyOf(first)
   const listed = addresses.map((ip) => toSliceEndpoint({ ip }, true))
-  return newSlice(secondSliceName(family === 'IPv6' ? 6 : 4), family, listed, endpoints)
+  return newSlice(secondSliceName(family), family, listed, endpoints)
 }
 
 function newSlice(

@@ -38,7 +38,7 @@ test('the second slice has its family in its name, the ports of Endpoints, one l
     ports: [{ name: 'https', port: 6443, protocol: 'TCP' }],
   })
   const other = secondSliceOf(endpoints, ['192.0.2.1'])
-  assert.deepEqual([other?.metadata?.name, other?.addressType], [secondSliceName(4), 'IPv4'])
+  assert.deepEqual([other?.metadata?.name, other?.addressType], [secondSliceName('IPv4'), 'IPv4'])
 })
 
 test('without second addresses, or without listed addresses in Endpoints, no second slice is wanted', () => {

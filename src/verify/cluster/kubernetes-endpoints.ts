@@ -212,7 +212,7 @@ function secondSliceFindings(second: EndpointSlice, wanted: Endpoints): readonly
 
 /** Whether a slice of that name lists the API servers' addresses of the second family. */
 export function isSecondSlice(name: string | undefined): boolean {
-  return name === secondSliceName(4) || name === secondSliceName(6)
+  return name === secondSliceName('IPv4') || name === secondSliceName('IPv6')
 }
 
 function endpointsText(slice: EndpointSlice | undefined): string {

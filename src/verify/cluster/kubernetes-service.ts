@@ -3,7 +3,7 @@ import { secondSliceName } from '../../kubernetes-service/endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { newService, planService, SERVICE_PORT, type ServiceSettings } from '../../kubernetes-service/service-plan.ts'
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
-import { tryParseAddress } from '../../net/address.ts'
+import { familyOf, tryParseAddress } from '../../net/address.ts'
 import { serviceIpOf } from '../../net/cidr.ts'
 import { FEWEST_ADDRESSES } from '../../service-cidr/options.ts'
 import {
@@ -157,16 +157,16 @@ function labelFindings({ metadata }: Service): readonly Finding[] {
 function familyFindings({ spec }: Service, context: CheckContext): readonly Finding[] {
   const slices = partOf(context, 'kubernetesSlices')
   const clusterIPs = spec?.clusterIPs ?? []
-  if (slices === undefined || clusterIPs.length < 2) return []
-  const second = clusterIPs[1]?.includes(':') ? 6 : 4
-  if (slices.some(({ metadata }) => metadata?.name === secondSliceName(second))) return []
-  const [first = ''] = clusterIPs
-  const families = [first.includes(':') ? 'IPv6' : 'IPv4']
+  const [first = '', second] = clusterIPs
+  if (slices === undefined || second === undefined) return []
+  const name = secondSliceName(familyOf(second))
+  if (slices.some(({ metadata }) => metadata?.name === name)) return []
+  const families = [familyOf(first)]
   const patch = { spec: { ipFamilyPolicy: 'SingleStack', ipFamilies: families, clusterIPs: [first] } }
   return [
     {
       object: SERVICE,
-      expected: `one ClusterIP, as no slice ${secondSliceName(second)} lists API servers`,
+      expected: `one ClusterIP, as no slice ${name} lists API servers`,
       found: `ClusterIPs ${clusterIPs.join(', ')}`,
       remedy: [kubectlPatch(services, KUBERNETES_SERVICE, patch)],
     },

@@ -37,7 +37,7 @@ export function judgeExpected(
   ]
   if (hasTwoFamilies) {
     if (kubernetesSlices?.type !== 'read') return skipped(kubernetesSlices?.reason ?? 'the slices were not read')
-    const name = secondSliceName(familyOf(first) === 'IPv6' ? 4 : 6)
+    const name = secondSliceName(familyOf(first) === 'IPv6' ? 'IPv4' : 'IPv6')
     const slice = kubernetesSlices.value.find(({ metadata }) => metadata?.name === name)
     lists.push({
       object: `EndpointSlice default/${name}`,

@@ -165,7 +165,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'one-finalizer-is-a-string': {
     broken: 'Takes a list in metadata of which one item alone has the right type.',
-    file: 'kube/rest-answer.ts',
+    file: 'kube/resources.ts',
     text: '  Array.isArray(value) && value.every(isItem)',
     instead: '  Array.isArray(value) && value.some(isItem)',
     tests: ['kube/rest-answer.test.ts'],

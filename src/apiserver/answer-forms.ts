@@ -2,13 +2,16 @@ import type { ApiResponse } from '../kube/transport.ts'
 import type { StoredObject } from './store.ts'
 import type { WatchEvent } from './watch.ts'
 
-/** The body of an answer: a list or, without items, one object. */
+/** The body of an answer: a list, or one object. `items` and `continue` have a meaning only in a list. */
 export type AnswerBody = StoredObject & {
   readonly items: readonly StoredObject[]
   readonly metadata: { readonly continue?: string }
 }
 
-/** An answer with its objects in another form. A Status, which can be the answer to a deletion, stays as it is. */
+/**
+ * Converts the objects of an answer: `ofEvent` makes the new form of a watch event's object, `ofBody` the new form of a
+ * whole body. A Status, which can be the answer to a deletion, stays as it is.
+ */
 export function inForm(
   response: ApiResponse,
   ofEvent: (event: WatchEvent) => object,
@@ -21,14 +24,15 @@ export function inForm(
   return body.kind === 'Status' ? response : { ...response, body: ofBody(body) }
 }
 
-/** The metadata of a list. Leaves out an empty `continue`, which only lists of custom resources have. */
+/** The metadata of a list, without an empty `continue`. Only lists of custom resources have an empty one. */
 export function listMetadata({ metadata: { continue: token, ...metadata } }: AnswerBody): object {
   return token ? { ...metadata, continue: token } : metadata
 }
 
 /**
- * Converts the objects in the events of a watch, except errors. `return()` ends the watch at once. The `return()` of a
- * generator would wait for the next event or, before the first call of `next()`, leave the watch open.
+ * Converts the objects in the events of a watch, except in ERROR events. `return()` ends the watch at once. The
+ * `return()` of a generator would wait for a pending `next()` or, before the first call of `next()`, leave the watch
+ * open.
  */
 function eventsInForm(
   events: AsyncIterable<WatchEvent>,

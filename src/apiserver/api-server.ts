@@ -20,57 +20,62 @@ export interface ApiServerOptions {
   readonly clock: Clock
   readonly random: Random
   /**
-   * The IP families that Services may have, the default one first. Addresses come from ServiceCIDRs.
-   * @default the families of the ready ServiceCIDRs, IPv4 first; IPv4 if there are none
+   * The IP families of the cluster, the default one first. ClusterIPs come from the ServiceCIDRs of these families.
+   * @default the families of the ready ServiceCIDRs, IPv4 first; IPv4 if no ServiceCIDR is ready
    */
   readonly serviceIpFamilies?: readonly ('IPv4' | 'IPv6')[]
   /** @default 30000-32767 */
   readonly serviceNodePortRange?: PortRange
   /**
    * What allocates the ClusterIPs and NodePorts of Services. `own`: this server, when it stores a Service. `none`:
-   * nothing; Services have only the values that clients set, and the server neither creates nor deletes IPAddresses.
-   * This is for tests of external allocators.
+   * nothing, for tests of external allocators. Services then have only the values that clients set, and the server
+   * creates and deletes no IPAddresses for them.
    * @default 'own'
    */
   readonly serviceAllocators?: 'own' | 'none'
   /**
    * The `fieldValidation` of requests that do not set it. `Warn`, as in kube-apiserver: unknown fields are dropped,
-   * with a Warning header. Left out: unknown fields of built-in kinds are stored, which is faster.
-   * @default 'Warn' for a server that listens
+   * with a Warning header. Undefined: unknown fields of built-in kinds are stored, which is faster.
+   * @default 'Warn' for `startApiServer`, undefined for `createApiServer`
    */
   readonly fieldValidation?: 'Warn' | undefined
   /**
-   * At least this many changes of each kind are retained, for watches from an older revision and for the next pages of
-   * lists; fewer if they take more than 64 MiB.
+   * At least this many of the newest changes of each kind are retained, for watches from an older revision and for the
+   * next pages of lists; fewer if the changes take more than about 64 MiB.
    * @default 1000
    */
   readonly historyLimit?: number
   /**
-   * A watcher is disconnected when more events wait for it than this plus the number of its initial events, or more
-   * than 64 MiB of events.
+   * A watch is ended when more events wait for its reader than this number plus the number of initial events, or when
+   * the later events that wait take more than about 64 MiB.
    * @default 10000
    */
   readonly watchBufferLimit?: number
 }
 
 /**
- * A Kubernetes API server in this process, with the kinds that this program manages, reads or repairs, and those of
- * CustomResourceDefinitions.
+ * A Kubernetes API server in this process. It serves the built-in kinds that docs/embedded-api-server.md lists, and the
+ * kinds that CustomResourceDefinitions define.
  */
 export interface ApiServer {
   /**
-   * Answers one request. A refused request, even a malformed one, has an answer too. The state changes before the
+   * Answers one request. Even a refused or malformed request resolves to an answer. The state changes before the
    * promise is returned, so requests take effect in the order of the calls. If `signal` is already aborted, rejects
-   * with its reason. An abort of `signal` after the answer ends a watch.
+   * with its reason. If the answer is a watch, a later abort of `signal` ends the watch.
    */
   handle(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
   /** The resource of a kind; undefined if the kind is not served. */
   resourceOf(apiVersion: string, kind: string): Resource<KubeObject> | undefined
   /** The health of the server, as /readyz reports it. All checks are ok at first. */
   readonly health: Health
-  /** The revision of the newest write, which is the resourceVersion of lists. */
+  /**
+   * The revision of the newest write; 1 before the first write. A list of the present state has this resourceVersion.
+   */
   readonly revision: number
-  /** Discards the history up to now: watches and pages from an older revision get 410, as after etcd's compaction. */
+  /**
+   * Discards the history up to now, as etcd's compaction does. Watches and pages of lists that start at an older
+   * revision then get 410.
+   */
   compact(): void
 }
 
@@ -107,7 +112,7 @@ export function createApiServer(options: ApiServerOptions): ApiServer {
     if (reads && path === '/metrics' && allocating) return { status: 200, headers: metricsText, body: kinds.metrics() }
     const aggregated = method === 'GET' ? aggregatedDiscovery(served, request) : undefined
     if (aggregated !== undefined) return aggregated
-    // Made only when needed, because clients of a simulated server hardly ever request them.
+    // Makes the documents only when needed, because clients of a simulated server hardly ever request them.
     documents ??= new Map([...discoveryDocuments(served), ...openApiDocuments(served)])
     const document = reads ? documents.get(withoutTrailingSlash(path)) : undefined
     if (document !== undefined && method === 'HEAD' && !path.startsWith('/openapi')) throw methodNotAllowed()
@@ -138,7 +143,7 @@ const metricsText = { 'content-type': 'text/plain; version=0.0.4; charset=utf-8'
 
 /**
  * Sends requests to an embedded server by function calls. Bodies are not copied: stored objects in answers are frozen,
- * and two answers may have parts in common, which they never have over a connection.
+ * and two answers may share parts. Over a connection they share none.
  */
 export function inProcessTransport(server: ApiServer): Transport {
   let closed = false

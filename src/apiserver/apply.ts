@@ -23,12 +23,12 @@ import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './ty
 import type { Change } from './writes.ts'
 
 /**
- * Server-side apply: merges the manager's fields into the object, removes fields that only this manager applied before
- * and no longer applies, and updates the owners (KEP-555, structured-merge-diff's `merge.Updater.Apply`). The applied
- * object comes in two forms: decoded (`wanted`), and as the client sent it. An empty map or list differs from a missing
- * one only in `sent`.
- * @throws Refusal 409 if another manager owns a field with another value, unless `force` takes the field over; 422 for
- * a null container in a custom resource
+ * Server-side apply: merges the manager's fields into the object, removes the fields that the manager applied before
+ * but no longer applies, if no other manager owns them, and updates the owners (KEP-555, structured-merge-diff's
+ * `merge.Updater.Apply`). The applied object comes in two forms: decoded (`wanted`), and as the client sent it
+ * (`sent`). Only in `sent` can an empty map or list be distinguished from a missing one.
+ * @throws Refusal 409 if another manager owns a field with another value, unless `force` takes the field over or
+ * {@link lastAppliedFields} has the field; 422 for a null container in a custom resource
  */
 export function applyTo(
   kind: Kind,
@@ -61,7 +61,7 @@ export function applyTo(
       if (isEmpty(applied)) return retained
       const next = entry(kind, write, applied)
       const isSame = own?.apiVersion === next.apiVersion && equalJson(own.fieldsV1, applied)
-      // If nothing has changed, the entry keeps its previous time, because a new time alone is not a change.
+      // If the apply changes no field, the entry has its previous time, or none: a new time alone is not a change.
       return [...retained, equalJson(before, after) || (isSame && !isChanged) ? withTime(next, own?.time) : next]
     },
   }
@@ -78,8 +78,8 @@ export function ownedOnApply(kind: Kind, sent: Draft, manager: Manager, clock: C
 }
 
 /**
- * The owners before an apply. If the object has no owners, `before-first-apply` owns all fields (upstream's
- * skipNonAppliedManager).
+ * The owners before an apply. If the object has no owners, `before-first-apply` counts as the owner of all its fields
+ * (upstream's skipNonAppliedManager).
  */
 function ownersToApply(kind: Kind, live: StoredObject, before: Draft, write: Write): ManagedFields {
   const entries = entriesOf(live)
@@ -91,8 +91,10 @@ function ownersToApply(kind: Kind, live: StoredObject, before: Draft, write: Wri
 const firstOwner: Manager = { name: 'before-first-apply', operation: 'Update' }
 
 /**
- * The merged value without the fields that the manager owned before this apply and that no manager owns after it
- * (upstream's `Updater.prune`). A container is removed with the last of its contents.
+ * The merged value without the fields that the manager owned before this apply (`last`) and that no manager owns after
+ * it (upstream's `Updater.prune`). A container that loses all its contents is removed; if a manager owns the container
+ * itself, it becomes null.
+ * @param managed the fields that some manager owns after the apply
  */
 function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, schema: Schema): unknown {
   const all = (value: unknown): FieldSet => withDeclared(fieldsOf(value, schema), schema)
@@ -105,7 +107,10 @@ function withoutDropped(merged: unknown, last: FieldSet, managed: FieldSet, sche
   return removeFields(merged, dropped, schema) ?? {}
 }
 
-/** The merged fields as a complete draft, with the type and the other metadata of the live object. */
+/**
+ * The merged fields as a complete draft, with the type and the other metadata of the live object. A resourceVersion or
+ * uid in `wanted` replaces that of the live object.
+ */
 function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
   const { resourceVersion, uid } = wanted.metadata ?? {}
   const metadata = {
@@ -118,8 +123,8 @@ function joined(live: StoredObject, merged: Draft, wanted: Draft): Draft {
 }
 
 /**
- * Refuses null containers in a custom resource, unless its schema allows them. A container becomes null if it was
- * applied as null, or if its last member was removed while the container itself is owned.
+ * Refuses a null where the schema of a custom resource has an object or a list, unless the schema allows null there.
+ * Such a null was applied as null, or is a container that a manager owns and that has lost its last member.
  * @throws Refusal 422
  */
 export function refuseNull({ resource, schema, isCustom }: Kind, name: string, after: unknown): void {
@@ -149,7 +154,7 @@ function nullsIn(
   })
 }
 
-/** @throws Refusal 409 if others own changed fields that are not among the `allowed` ones */
+/** @throws Refusal 409 if `others` own `changed` fields that are not among the `allowed` ones */
 function checkConflicts(others: ManagedFields, changed: FieldSet, allowed: FieldSet): void {
   const conflicts = others
     .map((old) => ({

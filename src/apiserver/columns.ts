@@ -2,12 +2,15 @@ import { humanDuration } from '../documents/duration.ts'
 import { tryParseTime } from '../runtime/time-format.ts'
 import type { StoredObject } from './store.ts'
 
-/** A column that `kubectl get` prints for a kind, as upstream's pkg/printers/internalversion declares it. */
+/**
+ * A column that `kubectl get` prints for a kind. The columns of built-in kinds are upstream's
+ * (pkg/printers/internalversion).
+ */
 export interface Column {
   readonly name: string
   /** @default 'string' */
   readonly type?: string
-  /** 1: only with `-o wide`. @default 0 */
+  /** 1: printed only with `-o wide`. @default 0 */
   readonly priority?: 0 | 1
   readonly cell: (object: StoredObject, nowMs: number) => string | number | boolean | null
 }
@@ -19,7 +22,10 @@ export const ageColumn: Column = {
   cell: ({ metadata }, nowMs) => timeSince(metadata.creationTimestamp, nowMs),
 }
 
-/** How long ago a time was, as upstream's TranslateTimestampSince prints it. */
+/**
+ * How long ago `time` was, as upstream's TranslateTimestampSince prints it: `<unknown>` if `time` is missing or
+ * malformed.
+ */
 export function timeSince(time: string | undefined, nowMs: number): string {
   const thenMs = time === undefined ? undefined : tryParseTime(time)
   if (thenMs === undefined) return '<unknown>'

@@ -4,13 +4,14 @@ import { setMember } from '../protobuf/go-json.ts'
 import type { Members } from './kind.ts'
 import { anyWithNull, type Schema, string } from './schema.ts'
 
-/** The results of {@link decode}, with their schemas. Results are frozen, so they can be shared instead of copied. */
+/** The results of {@link decode}, each with its schema. Results are frozen, so they can be shared instead of copied. */
 const decoded = new WeakMap<object, Schema | undefined>()
 
 /**
- * A frozen copy of `value`, as a Go server would read it. Leaves out members that are `undefined`, members that are
- * `null` unless the schema allows `null`, and empty values that Go would omit by the schema. Preserves fields without a
- * schema, even with empty values. A result of `decode` for the same schema is not copied again.
+ * Reads `value` as Go decodes JSON into the type that `schema` describes. Returns a frozen copy. Leaves out members
+ * that are `undefined`, members that are `null` unless the schema allows `null`, and empty values that Go would omit by
+ * the schema. Preserves fields that the schema lacks, even empty ones. A result of `decode` for the same schema is not
+ * copied again. `path` is where the value is in its object, for messages.
  * @throws GoTypeError for a value of the wrong type, or one that is nested too deeply
  */
 export function decode(value: unknown, schema: Schema | undefined, path = '', depth = 1): unknown {
@@ -81,7 +82,7 @@ function decodeItems(
   return remember(copy, schema)
 }
 
-/** Decodes any JSON. `schema` applies to all its parts. */
+/** Decodes a value of any type. `schema` applies to every part of the value. */
 function decodeUnknown(value: unknown, schema: Schema | undefined, path: string, depth: number): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : mismatch(value, 'JSON value', path)
@@ -129,7 +130,7 @@ function isOmitted(value: unknown, schema: Schema | undefined): boolean {
   }
 }
 
-/** A member of the object itself; undefined for a member of its prototype, such as `__proto__`. */
+/** The member `key` of `container` itself; undefined for a member of its prototype, such as `__proto__`. */
 export function ownMember(container: Members, key: string): unknown {
   return Object.hasOwn(container, key) ? container[key] : undefined
 }

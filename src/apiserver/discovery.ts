@@ -5,7 +5,7 @@ import type { Kind } from './kind.ts'
 import { mediaTypesOf } from './media-types.ts'
 import { parameter } from './query.ts'
 
-/** Upstream lists the verbs of custom resources in another order. */
+/** Upstream lists the verbs of custom resources in another order than those of built-in kinds. */
 const customVerbs = ['delete', 'deletecollection', 'get', 'list', 'patch', 'create', 'update', 'watch']
 const verbs = ['create', 'delete', 'deletecollection', 'get', 'list', 'patch', 'update', 'watch']
 
@@ -56,7 +56,7 @@ function versionsOf(group: string, kinds: readonly Kind[]): readonly string[] {
   return [...new Set(versions)].sort(byPriority)
 }
 
-/** Kubernetes' order: v2, v1, v2beta1, v1beta2, v1alpha1, then others as text. */
+/** Kubernetes' order, such as v2, v1, v2beta1, v1beta2, v1alpha1. Other names come last, in alphabetical order. */
 function byPriority(a: string, b: string): number {
   const [left, right] = [priorityOf(a), priorityOf(b)]
   if (left === undefined || right === undefined) {
@@ -105,9 +105,9 @@ function resourcesOf(kind: Kind): readonly object[] {
 const aggregatedVersions = ['v2', 'v2beta1'] as const
 
 /**
- * The aggregated discovery document of /api or /apis in the version that a client accepts, with its content type;
- * undefined if the client accepts none. The parameters must match exactly, because a client finds no kinds in a
- * document of a version that it does not accept.
+ * The aggregated discovery document of /api or /apis, with its content type, in the newest version that the client
+ * accepts. Undefined if the client accepts no version, or for another path. The parameters of the media type must match
+ * exactly, because a client finds no kinds in a document of a version that it does not accept.
  */
 export function aggregatedDiscovery(kinds: readonly Kind[], request: ApiRequest): ApiResponse | undefined {
   const { path } = request
@@ -157,7 +157,7 @@ function groupDiscovery(group: string, kinds: readonly Kind[]): object {
   }
 }
 
-/** The health of an embedded server. The owner of the server can make a check pass or fail. */
+/** The health of an embedded server. The code that owns the server can make a check pass or fail. */
 export class Health {
   readonly #checks = new Map<string, boolean>()
 
@@ -179,8 +179,8 @@ export class Health {
   }
 
   /**
-   * The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz. Only /readyz runs all checks;
-   * /livez and /healthz run only `ping`.
+   * The answer to /readyz, /livez or /healthz, in the words of apiserver's healthz: 200 if all checks are ok, otherwise
+   * 500. /readyz has all checks; /livez and /healthz have only `ping`.
    */
   answer(path: '/readyz' | '/livez' | '/healthz', query: ApiRequest['query']): ApiResponse {
     const probe = path.slice(1)

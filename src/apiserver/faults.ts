@@ -5,25 +5,27 @@ import type { Random } from '../runtime/random.ts'
 import { abortable, linkedController } from '../runtime/signals.ts'
 import { answerOf, Refusal } from './refusal.ts'
 
-/** Controls the faults between a client and its server. */
+/** Controls the faults between the users of a transport and its server. */
 export interface Faults {
   /**
-   * Appends a rule; every matching rule applies. Returns a function that removes the rule.
+   * Appends a rule. All matching rules apply, in the order in which they were added, until one refuses, loses or
+   * answers the request. Returns a function that removes the rule.
    * @throws TypeError if the rule is malformed
    */
   add(rule: FaultRule): () => void
-  /** Removes all rules. Does not end a partition. */
+  /** Removes all rules. Does not end a partition. An open stream retains the faults with which it was opened. */
   clear(): void
-  /** Holds back all messages in both directions from now on. No message is refused. */
+  /** Holds back all messages in both directions from now on, until {@link heal}. No message is refused. */
   partition(): void
-  /** Ends the partition. Messages that it held back continue, unless they were aborted. */
+  /** Ends the partition. The messages that were held back continue, except those of aborted requests. */
   heal(): void
   readonly partitioned: boolean
+  /** Breaks all open streams. Their readers get a KubeError `Unreachable`. */
   resetStreams(): void
 }
 
 /**
- * A transport with configurable faults, which depend only on the clock and the random numbers. Unlike an in-process
+ * A transport with faults, which depend only on the rules, the clock and the random numbers. Unlike an in-process
  * transport, it enforces the `timeoutMs` of a request, up to the answer or the start of a stream.
  */
 export function faultyTransport(
@@ -100,7 +102,10 @@ class FaultyTransport implements Faults {
     }
   }
 
-  /** The faults of this request, or of a change in a stream, in the order of their rules. */
+  /**
+   * Draws the faults of a request or, if `of` is `change`, of one event in its stream, in the order of their rules.
+   * Each drawn fault counts towards `times`.
+   */
   #drawFaults(request: ApiRequest, of: 'request' | 'change' = 'request'): readonly Fault[] {
     const faults: Fault[] = []
     for (const entry of this.#rules) {
@@ -181,40 +186,43 @@ function silence(signal: AbortSignal): Promise<never> {
 }
 
 type Fault =
-  /** The request arrives `ms` later, and so does each event of a stream. */
+  /** The request arrives `ms` later. Each event of a stream is delayed by `ms`, one event after the other. */
   | { readonly type: 'delay'; readonly ms: number }
   /**
-   * The request or its answer is lost, so the client gets no answer. The request is carried out only if its answer is
-   * lost.
+   * The request or its answer is lost, so the client gets no answer. Only a request whose answer is lost is carried
+   * out.
    */
   | { readonly type: 'drop'; readonly lost: 'request' | 'answer' }
   | { readonly type: 'refuse' }
-  /** The server answers with this status and does nothing. */
+  /** The client gets an answer with this status. The request does not reach the server. */
   | { readonly type: 'status'; readonly status: number; readonly retryAfterSeconds?: number }
-  /** The request is carried out, but the answer, or the first event of a stream, is unreadable. */
+  /** The request is carried out, but its answer is unreadable. A stream breaks at its first event. */
   | { readonly type: 'garbage' }
-  /** After this many events a stream breaks, ends normally, or sends no more. */
+  /** After this many events a stream breaks (`cut`), ends normally (`end`), or sends no more (`stall`). */
   | { readonly type: 'cut' | 'end' | 'stall'; readonly afterEvents: number }
   /**
-   * A change is lost on its way, and its stream continues. Also affects streams that are already open. Each lost change
-   * counts as a fault.
+   * An event other than a bookmark is lost, and its stream continues. The rule also affects streams that are already
+   * open. Each lost event counts as a fault.
    */
   | { readonly type: 'lose' }
 
-/** Which requests get a fault. A missing field matches everything. */
+/** A fault, and which requests get it. Without `methods`, `pathPrefix` and `stream` the rule matches every request. */
 export interface FaultRule {
   readonly fault: Fault
   readonly methods?: readonly ApiRequest['method'][]
   readonly pathPrefix?: string
   /** True: only watches. False: only other requests. */
   readonly stream?: boolean
-  /** The probability of the fault for each matching request or change: 0 to 1. @default 1 */
+  /** The probability of the fault, 0 to 1, for each matching request or, with `lose`, for each event. @default 1 */
   readonly probability?: number
   /** The rule ends after this many faults. @default no limit */
   readonly times?: number
 }
 
-/** The fields of a fault beside its type. Each function returns what is wrong with the value of its field. */
+/**
+ * The fields of a fault beside its type. Each function returns what is wrong with the value of its field; undefined:
+ * nothing.
+ */
 type FaultFields = Readonly<Record<string, (value: unknown) => string | undefined>>
 
 const afterEvents: FaultFields = { afterEvents: (value) => numberFault('afterEvents', value) }
@@ -237,7 +245,10 @@ const faultFields: Readonly<Record<Fault['type'], FaultFields>> = {
 const ruleFields = ['fault', 'methods', 'pathPrefix', 'stream', 'probability', 'times']
 const methods: readonly unknown[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
 
-/** Checks a rule: tests in JavaScript have no compiler, and a misspelt rule would cause no fault. @throws TypeError */
+/**
+ * Checks a rule, because tests in JavaScript have no compiler, and a misspelt rule would cause no fault.
+ * @throws TypeError
+ */
 function checkRule(rule: FaultRule): void {
   const { fault = {}, probability = 1, times = 1 } = rule as { readonly fault?: object } & FaultRule
   const { type, ...fields } = fault as { readonly type?: string; readonly [field: string]: unknown }
@@ -281,7 +292,7 @@ function numberFault(name: string, value: unknown, least = 0, most = Number.MAX_
   return `${name} must be a number ${range}`
 }
 
-/** Whether a rule matches this request, apart from its probability and count. */
+/** Whether a rule matches this request. Its probability and count are not considered. */
 function isFor(rule: FaultRule, request: ApiRequest): boolean {
   if (rule.methods !== undefined && !rule.methods.includes(request.method)) return false
   if (rule.pathPrefix !== undefined && !request.path.startsWith(rule.pathPrefix)) return false
@@ -305,7 +316,7 @@ export function refusedWith(status: number, retryAfterSeconds: number | undefine
   return answerOf(new Refusal(status, reasons[status] ?? 'Unknown', `injected fault: ${status}`, details))
 }
 
-/** The answer with half of its JSON, which no client can parse. */
+/** The answer with only half of its JSON, which cannot be parsed. */
 function torn(response: ApiResponse): ApiResponse {
   const text = 'body' in response ? JSON.stringify(response.body ?? null) : ''
   return { status: response.status, headers: response.headers, body: `${text.slice(0, text.length / 2)}\0` }

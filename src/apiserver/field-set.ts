@@ -1,15 +1,16 @@
 import { isRecord } from '../kube/resources.ts'
 
 /**
- * A set of paths in an object, in the form of metav1.FieldsV1: `f:` is a field, `k:` an item of a list by its keys,
- * `v:` an item by its value, `i:` an item by its index. A path is in the set if its node is `{}` or has `.`. The paths
- * below it are in the set only if they have nodes of their own.
+ * A set of paths in an object, in the form of metav1.FieldsV1. A path has steps: `f:` is a field, `k:` an item of a
+ * list by its keys, `v:` an item by its value, `i:` an item by its index. Each step leads to a node, which is a
+ * FieldSet too. A path is in the set if its last node is `{}` or has `.`. Whether a path below it is in the set depends
+ * on the node of that path.
  */
 export interface FieldSet {
   readonly [step: string]: FieldSet
 }
 
-/** An empty set; as a node, a path in the set that has no other paths below it. */
+/** The empty set. As a node, it stands for a path that is in the set, with no other paths below it. */
 export const noFields: FieldSet = Object.freeze({})
 
 export function isEmpty(fields: FieldSet): boolean {
@@ -22,7 +23,10 @@ export function isMember(node: FieldSet | undefined): boolean {
   return node !== undefined && (isEmpty(node) || Object.hasOwn(node, '.'))
 }
 
-/** The node of a path; undefined if neither the path nor anything below it is in the set. */
+/**
+ * Makes the node of a path. `member`: whether the path itself is in the set. `below`: the paths below it that are in
+ * the set. Undefined if neither the path nor a path below it is in the set.
+ */
 export function nodeOf(member: boolean, below: FieldSet): FieldSet | undefined {
   if (isEmpty(below)) return member ? noFields : undefined
   return member ? { '.': noFields, ...below } : below
@@ -60,7 +64,10 @@ function ownNode(fields: FieldSet, step: string): FieldSet | undefined {
   return Object.hasOwn(fields, step) ? fields[step] : undefined
 }
 
-/** The paths in kube-apiserver's notation and order: `.spec.ports[port=80,protocol="TCP"].name`. */
+/**
+ * The paths of a set, each after `prefix`, in kube-apiserver's notation and order:
+ * `.spec.ports[port=80,protocol="TCP"].name`.
+ */
 export function pathsOf(fields: FieldSet, prefix = ''): readonly string[] {
   const steps = Object.keys(fields)
     .filter((step) => step !== '.')
@@ -71,7 +78,7 @@ export function pathsOf(fields: FieldSet, prefix = ''): readonly string[] {
   ]
 }
 
-/** Whether a key in a set that a client sent is a valid step. */
+/** Whether a key in a set that a client sent is a valid step, or `.`. */
 export function isStep(step: string): boolean {
   if (step === '.' || step.startsWith('f:') || /^i:\d+$/.test(step)) return true
   if (!step.startsWith('k:') && !step.startsWith('v:')) return false

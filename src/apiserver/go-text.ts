@@ -41,7 +41,9 @@ export function goTypeOf(value: unknown): string {
   return typeof value === 'boolean' ? 'bool' : typeof value
 }
 
-/** A value as Go's `%v` prints it. Values that are nested too deeply become `...`. */
+/**
+ * A value as Go's `%v` prints it. Values that are nested more than {@link DEEPEST_NESTING} levels deep become `...`.
+ */
 export function goText(value: unknown, depth = 1): string {
   if (depth > DEEPEST_NESTING) return '...'
   if (Array.isArray(value)) return `[${value.map((item) => goText(item, depth + 1)).join(' ')}]`

@@ -43,7 +43,7 @@ import { createObject, deleteObject, reviewed, type Target, updateObject } from 
 type CollectionRoute = Extract<Route, { to: 'collection' }>
 type ObjectRoute = Extract<Route, { to: 'object' }>
 
-/** Refuses an object because of its unknown fields, which are given by their paths. */
+/** Makes the refusal of an object from the paths of its unknown fields. */
 type RefusalOfUnknown = (unknown: readonly string[]) => Error
 
 export class Handlers {
@@ -71,7 +71,10 @@ export class Handlers {
     return this.#withWarnings(route.kind, answer, isWrite ? (response as { body?: unknown }).body : undefined)
   }
 
-  /** The answer with the warnings that kubectl prints. `written`: the object that a write returns, or undefined. */
+  /**
+   * The answer with the warnings that kubectl prints. `written`: the object in the answer to a create, update or patch;
+   * undefined for other requests.
+   */
   #withWarnings(kind: Kind, answer: ApiResponse, written: unknown): ApiResponse {
     const texts = [...(kind.deprecation === undefined ? [] : [kind.deprecation]), ...this.#warnings]
     if (written !== undefined && kind.warnings !== undefined) texts.push(...kind.warnings(written as StoredObject))
@@ -80,9 +83,9 @@ export class Handlers {
   }
 
   /**
-   * Removes the unknown fields of an object, with warnings unless `fieldValidation` is `Ignore`. With `Strict`, throws
-   * `refusal` if there are any. If neither the request nor the server sets `fieldValidation`, returns the object
-   * unchanged.
+   * Removes the unknown fields of an object, with warnings unless `fieldValidation` is `Ignore`. Those of a custom
+   * resource are only found here; `withDefaults` removes them. With `Strict`, throws the error of `refusal` if there
+   * are unknown fields. If neither the request nor the server sets `fieldValidation`, returns the object unchanged.
    * @throws Refusal 400 for a value of the wrong type
    */
   #known(kind: Kind, object: unknown, { query }: Pick<ApiRequest, 'query'>, refusal: RefusalOfUnknown): unknown {
@@ -97,7 +100,10 @@ export class Handlers {
     return known
   }
 
-  /** Refuses undeclared fields of an applied object, even with `fieldValidation=Ignore`, if this server validates. */
+  /**
+   * Refuses undeclared fields of an applied object, whatever `fieldValidation` the request sets. If the server sets no
+   * `fieldValidation`, returns the object unchanged.
+   */
   #declared(kind: Kind, object: unknown, refusal: RefusalOfUnknown): unknown {
     if (this.#fieldValidation === undefined) return object
     return this.#known(kind, object, { query: [['fieldValidation', 'Strict']] }, refusal)
@@ -347,7 +353,10 @@ function decodedAsGo({ resource }: Kind, object: Draft): ReturnType<typeof decod
   }
 }
 
-/** kube-apiserver's limits: if all warnings together are too long, each is cut, and only 16 are sent. */
+/**
+ * kube-apiserver's limits, in characters. If all warnings together exceed the first limit, each is cut to the second
+ * one, and only the first 16 are sent.
+ */
 const MAX_WARNINGS_LENGTH = 4096
 const MAX_CUT_WARNING_LENGTH = 256
 

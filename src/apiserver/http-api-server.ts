@@ -16,23 +16,28 @@ import { answerOf, internalError, notAcceptable, Refusal, tooManyRequests, unaut
 import type { WatchEvent } from './watch.ts'
 
 /**
- * The limits of an embedded API server. Counts are for all clients together; times, in milliseconds, are for each
- * connection, request or answer.
+ * The limits of an embedded API server that listens. Counts are for all clients together; times are in milliseconds.
  */
 export type ApiServerLimits = { readonly [limit in keyof typeof defaultLimits]: number }
 
 const defaultLimits = {
   /** Open connections; a further one is closed. */
   connections: 2000,
-  /** Requests that are being read or answered, as kube-apiserver's --max-requests-inflight; a further one gets 429. */
+  /**
+   * Requests that are being read or answered, as kube-apiserver's --max-requests-inflight; a further one gets 429. Open
+   * watches do not count.
+   */
   requests: 400,
   /** Open watches; a further one gets 429. */
   watches: 1000,
-  /** For each of these: the TLS handshake, the first byte of a connection, the headers from their first byte on. */
+  /**
+   * For each of these: the TLS handshake, the wait for the first byte of a connection, the headers from their first
+   * byte on.
+   */
   headersMs: 10_000,
   /** From the first byte of a request until its last byte has arrived. */
   requestMs: 30_000,
-  /** For a client to read what was written to it; a slower client is disconnected. */
+  /** For a client to take what was written to it; a slower client is disconnected. */
   answerMs: 30_000,
   /** For running requests to end when the server closes. */
   closeMs: 1000,
@@ -59,14 +64,15 @@ export interface ApiServing {
   readonly port: number
   /**
    * Accepts no more requests and ends all watches, as kube-apiserver does when it shuts down. Resolves when the running
-   * requests have been answered. Aborts requests that still run after `closeMs`.
+   * requests have been answered. After `closeMs`, cuts the connections of requests that still run.
    */
   close(): Promise<void>
 }
 
 /**
- * Serves an embedded API server over HTTP/1.1: TLS, token, limits and bodies. `send` answers the requests. The paths of
- * health and version are public, all others need the token. Clients that pipeline requests are disconnected.
+ * Serves an embedded API server over HTTP/1.1 with TLS. Checks the token, enforces the limits, and reads the bodies;
+ * `send` answers the requests. The paths of health and version are public, all others need the token. Clients that
+ * pipeline requests are disconnected.
  * @throws ListenError; TypeError for invalid limits
  */
 export async function serveApi(options: ApiServingOptions): Promise<ApiServing> {
@@ -117,7 +123,7 @@ class HttpFrontend {
   readonly #tokenHash: Buffer
   #requests = 0
   #watches = 0
-  /** The event that a watch sent last, and its line. */
+  /** The latest event that any watch has sent, with its line of JSON. */
   #newest: (WatchEvent & { readonly line: Buffer }) | undefined
 
   constructor(options: ApiServingOptions, limits: ApiServerLimits, closing: AbortSignal) {
@@ -129,7 +135,7 @@ class HttpFrontend {
 
   /** Never rejects. */
   async respond(message: IncomingMessage, response: ServerResponse): Promise<void> {
-    // A client that disconnects in the middle is not an error of this server.
+    // A client that disconnects before it has its answer is no error of this server.
     message.on('error', () => {})
     response.on('error', () => {})
     const gone = new AbortController()
@@ -210,7 +216,7 @@ class HttpFrontend {
       ...commonHeaders,
       ...bytesOf(headers),
       'content-length': bytes.length,
-      // If the request was refused before its end, the rest of it is not read.
+      // If the body was not read to its end, nothing reads the rest, so no further request can use the connection.
       ...(message.complete ? {} : { connection: 'close' }),
     })
     if (message.method === 'HEAD') response.end()
@@ -262,8 +268,8 @@ class HttpFrontend {
   }
 
   /**
-   * The line of an event. All watches send the same change one after the other, so one cached line serves them all. It
-   * stays valid because stored objects are frozen.
+   * The line of JSON of an event. Watches of the same objects usually send a change right after one another, so one
+   * cached line serves them all. The cached line stays valid, because stored objects are frozen.
    */
   #lineOf({ type, object }: WatchEvent): Buffer {
     if (this.#newest?.type !== type || this.#newest.object !== object) {
@@ -291,7 +297,9 @@ const ITEMS_IN_PART = 20
 /** The members that hold the objects of a list and the rows of a Table. */
 const longMembers = ['items', 'rows']
 
-/** The name of the list that makes the body too long to send at once; undefined if there is none. */
+/**
+ * The name of a list with more than {@link ITEMS_IN_PART} items, which is sent in parts; undefined if there is none.
+ */
 function longMemberOf(body: unknown): string | undefined {
   if (!isRecord(body)) return undefined
   return longMembers.find((name) => {
@@ -316,7 +324,10 @@ function* partsOf(body: unknown, name: string): Generator<Buffer, void, undefine
   yield Buffer.from(']}\n')
 }
 
-/** Resolves when Node's write buffer is empty or the connection is closed; disconnects the client after `withinMs`. */
+/**
+ * Resolves when Node's write buffer is empty or the connection is closed. If that takes `withinMs`, disconnects the
+ * client.
+ */
 async function sent(response: ServerResponse, withinMs: number): Promise<void> {
   if (response.destroyed || response.writableFinished) return
   const timeout = setTimeout(() => response.destroy(), withinMs)
@@ -338,8 +349,9 @@ function jsonLine(value: unknown): string {
 }
 
 /**
- * Whether a client accepts this server's answers: JSON, or plain text for health. The OpenAPI v2 document is checked
- * elsewhere. A client that names no type, or accepts any, is served; a client that only reads protobuf gets 406.
+ * Whether a client accepts this server's answers: JSON, or text for health and metrics. A client that names no type, or
+ * accepts any, is served; a client that reads only protobuf gets 406. `openApiV2` checks what the client accepts of the
+ * OpenAPI v2 document.
  */
 function acceptsJson(accept: string | undefined): boolean {
   return accept === undefined || accept === '' || /application\/(?:json|\*)|\*\/\*|text\/(?:plain|html)/.test(accept)

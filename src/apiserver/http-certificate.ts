@@ -12,9 +12,9 @@ const COMMON_NAME = [2, 5, 4, 3]
 const ALTERNATIVE_NAMES = [2, 5, 29, 17]
 
 /**
- * A self-signed certificate for a server at these IP addresses and DNS names. It is encoded here, because Node can read
- * certificates but not create them. The key is P-256, which takes only a millisecond to generate. Valid for ten days by
- * default.
+ * A self-signed certificate for a server at these IP addresses and DNS names. It is valid from an hour ago until
+ * `validForMs` from now, by default ten days. This program encodes it, because Node can read certificates but not
+ * create them. The key is P-256, which takes only a millisecond to generate.
  */
 export function selfSignedCertificate(hosts: readonly string[], validForMs = 10 * 24 * HOUR_MS): KeyPair {
   const { publicKey, privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' })
@@ -31,7 +31,10 @@ function alternativeName(host: string): Buffer {
   return tlv(0x87, Buffer.from(digits, 'hex'))
 }
 
-/** A certificate as PEM, signed with the key of its issuer. `validForMs` counts from now and may be negative. */
+/**
+ * A certificate as PEM, signed with the P-256 key of its issuer. It is valid from an hour ago until `validForMs` from
+ * now; `validForMs` may be negative.
+ */
 export function signed(
   parts: {
     readonly issuer: Buffer

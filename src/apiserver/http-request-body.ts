@@ -5,7 +5,10 @@ import { badRequest, entityTooLarge, unknownBodyFormat } from './refusal.ts'
 
 /** kube-apiserver's limit on the body of a write, in bytes. */
 const MAX_BODY_BYTES = 3 * 1024 * 1024
-/** In characters. YAML costs much more to parse than JSON, and objects that people write by hand are small. */
+/**
+ * The limit on YAML, in characters. YAML costs much more to parse than JSON, and objects that people write by hand are
+ * small.
+ */
 const MAX_YAML_LENGTH = 256 * 1024
 
 /**
@@ -16,7 +19,7 @@ const CHUNKS_IN_PART = 1000
 
 const PROTOBUF = 'application/vnd.kubernetes.protobuf'
 
-/** The parsed body (JSON, YAML or protobuf), or undefined without a body. @throws Refusal 400, 413 or 415 */
+/** The parsed body (JSON, YAML or protobuf); undefined if it is empty. @throws Refusal 400, 413 or 415 */
 export async function readRequestBody(message: IncomingMessage): Promise<unknown> {
   const bytes = await readBytes(message)
   if (bytes.length === 0) return undefined

@@ -25,11 +25,11 @@ export interface StartApiServerOptions extends Partial<ApiServerOptions> {
    */
   readonly objects?: readonly object[]
   /**
-   * CustomResourceDefinitions, as objects or as YAML, whose kinds are served from the start. Their validation, CEL
-   * rules and conversion are not enforced; the log says so for each definition.
+   * CustomResourceDefinitions, as objects or as YAML. Their kinds are served from the start. Their validation, CEL
+   * rules and conversion are not enforced, which a line of the log states for each definition.
    */
   readonly crds?: readonly (object | string)[]
-  /** The limits for all clients together. @default enough for hundreds of clients */
+  /** The limits of the port. @default enough for hundreds of clients */
   readonly limits?: Partial<ApiServerLimits>
   /** @default silent */
   readonly logger?: Logger
@@ -40,7 +40,7 @@ export interface StartedApiServer extends AsyncDisposable {
   /** `https://HOST:PORT`. HOST is `localhost` if the server listens on all addresses. */
   readonly url: string
   readonly port: number
-  /** The bearer token that clients need, except for health and version. */
+  /** The bearer token that clients need for all paths but those of health and version. */
   readonly token: string
   /** The server's self-signed certificate, as PEM. */
   readonly certificate: string
@@ -51,7 +51,7 @@ export interface StartedApiServer extends AsyncDisposable {
   readonly kubeconfig: string
   /** The server itself: for requests that bypass HTTP and the faults, and to set the health checks. */
   readonly server: ApiServer
-  /** Injects faults between clients and the server. There are none at first. */
+  /** Injects faults between clients and the server. At first there are no faults. */
   readonly faults: Faults
   /**
    * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
@@ -69,11 +69,11 @@ export interface StartedApiServer extends AsyncDisposable {
     options?: WaitOptions,
   ): Promise<T | undefined>
   /**
-   * Writes the kubeconfig to a new file that only its owner can read; `close` deletes it. Replaces a file that an
-   * earlier server left behind; rejects with EEXIST if another file is there.
+   * Writes the kubeconfig to a new file that only its owner can read; `close` deletes it. Replaces a file that
+   * `writeKubeconfig` of any server has written; rejects with EEXIST if another file is there.
    */
   writeKubeconfig(file: string): Promise<void>
-  /** Ends all watches and connections; the port is free afterwards. May be called twice. */
+  /** Ends all watches and connections, frees the port, and deletes the kubeconfig files. May be called twice. */
   close(): Promise<void>
 }
 
@@ -116,7 +116,7 @@ export async function startApiServer(options: StartApiServerOptions = {}): Promi
   const names = ['localhost', '127.0.0.1', '::1', ...others]
   const tls = selfSignedCertificate(names, YEAR_MS)
   const serving = await serveApi({ send: transport.send, host, port, tls, token, limits, logger })
-  // No client can connect to "all addresses".
+  // The certificate names neither 0.0.0.0 nor ::, which stand for all addresses.
   const url = isEverywhere ? `https://localhost:${serving.port}` : serving.url
   const kubeconfig = kubeconfigOf(url, tls.certificate, token)
   const closing = new AbortController()
@@ -181,7 +181,10 @@ export class RefusedObject extends Error {
 
 const never = new AbortController().signal
 
-/** Creates an object, with its status. `place` identifies an object without a name in errors. @throws RefusedObject */
+/**
+ * Creates an object, with its status, and returns it as stored. `place` identifies an object without a name in errors.
+ * @throws RefusedObject
+ */
 async function seed(server: ApiServer, object: unknown, place: string): Promise<KubeObject> {
   const { apiVersion, kind, metadata, status } = (isRecord(object) ? object : {}) as KubeObject & {
     readonly status?: unknown
@@ -229,10 +232,13 @@ async function definitionsIn(definition: object | string, place: string): Promis
 /** The limit on a YAML text of `crds`, in characters. A definition of many versions is long. */
 export const MAX_CRD_LENGTH = 4 * 1024 * 1024
 
-/** The first line of each kubeconfig file. It identifies a file that an earlier server left behind. */
+/**
+ * The first line of each kubeconfig file. It identifies the files that may be replaced: an earlier server may have left
+ * them behind.
+ */
 const OWN_FILE = '# Written by apiserver-bootstrap for an embedded API server, which deletes it at its end.\n'
 
-/** Writes a new file. Replaces only a file that an earlier server left behind. Leaves no incomplete file. */
+/** Writes a new file. Replaces only a file that begins with {@link OWN_FILE}. Leaves no incomplete file. */
 async function writeNewFile(file: string, text: string): Promise<void> {
   if ((await textOf(file)).startsWith(OWN_FILE)) await rm(file)
   try {
@@ -244,7 +250,7 @@ async function writeNewFile(file: string, text: string): Promise<void> {
   }
 }
 
-/** Removes a file, unless somebody has replaced it. */
+/** Removes a file if its text is still `text`. */
 async function removeOwn(file: string, text: string): Promise<void> {
   if ((await textOf(file)) === text) await rm(file, { force: true })
 }

@@ -6,8 +6,8 @@ export type JsonPath = (object: unknown) => unknown
 
 /**
  * Parses a JSONPath in the form that CustomResourceDefinitions use for printer columns, selectable fields and
- * subresources: `.spec.replicas`, `.items[0]`, `.a\.b`, `['a.b']`, `.conditions[?(@.type=="Ready")].status`. If there
- * are several values, the first counts. Undefined for paths of another form.
+ * subresources: `.spec.replicas`, `.items[0]`, `.a\.b`, `['a.b']`, `.conditions[?(@.type=="Ready")].status`. If a path
+ * leads to several values, the first one counts. Returns undefined for a path of another form.
  */
 export function parseJsonPath(text: string): JsonPath | undefined {
   const steps = stepsOf(text)
@@ -36,7 +36,9 @@ function stepsOf(text: string): readonly Step[] | undefined {
   return steps.length === 0 ? undefined : steps
 }
 
-/** The first value to which all steps lead. Computes no others, because a definition may have thousands of paths. */
+/**
+ * The first value to which all steps lead. Computes no other value, because a definition may have thousands of paths.
+ */
 function firstAt(value: unknown, steps: readonly Step[], index = 0): unknown {
   const step = steps[index]
   if (step === undefined) return value

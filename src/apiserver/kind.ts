@@ -15,44 +15,51 @@ export type Draft = Members & KubeObject
 export interface Reservation {
   /** The draft with the reserved values. */
   readonly object: Draft
-  /** Takes the reservation. Called after all checks, just before the object is stored. */
+  /**
+   * Takes the reserved values, and releases those that the object no longer needs. Called after all checks, just before
+   * the object is stored.
+   */
   readonly take: () => void
 }
 
-/** The specifics of one kind, for the code that serves all kinds alike. */
+/** What distinguishes one kind, for the code that serves all kinds alike. */
 export interface Kind {
   readonly resource: Resource<KubeObject>
   /** @default the name of the kind in lower case */
   readonly singular?: string
   readonly shortNames?: readonly string[]
-  /** Names for several kinds together: `kubectl get all`. */
+  /** The categories to which the kind belongs, such as `all` in `kubectl get all`. */
   readonly categories?: readonly string[]
-  /** The text of a Warning header in every answer about this kind. */
+  /** The text of a Warning header in every answer about this kind, except in refusals. */
   readonly deprecation?: string
   /**
-   * The object without unknown fields, and the paths of these fields. @default fields that the kind's Go type lacks are
-   * unknown
+   * Finds the unknown fields of an object. `unknown` has their paths. `known` is the object without them, or the same
+   * object if `withDefaults` removes them later.
+   * @default fields that the kind's Go type lacks are unknown
    */
   readonly withoutUnknown?: (object: Draft) => { readonly known: object; readonly unknown: readonly string[] }
-  /** The texts of Warning headers for a client that writes such an object. */
+  /** The texts of Warning headers in the answer to a write of this object. */
   readonly warnings?: (object: Draft) => readonly string[]
-  /** What `kubectl get` prints. @default its name and age */
+  /** What `kubectl get` prints. @default the name and age of an object */
   readonly columns?: readonly Column[]
   readonly schema: Schema
   /** How to convert the objects, if they are stored in the form of another group or version. */
   readonly storedAs?: Conversion
-  /** Computes the answer to a create, whose object is not stored. Such a kind has no verb but create. */
+  /** Computes the answer to a create. Objects of a kind with `review` are never stored, and can only be created. */
   readonly review?: (draft: Draft) => Draft
-  /** The API group that a 422 names, if the group of upstream's internal type is not that of the resource. */
+  /**
+   * The API group that a 422 names, if upstream's internal type has another group than the resource.
+   * @default the group of the resource
+   */
   readonly refusalGroup?: string
   /**
    * A CustomResourceDefinition defines this kind. Its objects have `kind` and `apiVersion` in lists too, and cannot be
    * patched strategically.
    */
   readonly isCustom?: true
-  /** Aborts when the definition of the kind is changed or deleted. Watches then end. */
+  /** Aborted when the definition of the kind is changed or deleted. Watches then end. */
   readonly definitionChanged?: AbortSignal
-  /** Whether `/status` is served; then an update changes `status` only there. */
+  /** Whether `/status` is served. If so, an update of the object itself does not change its status. */
   readonly hasStatus?: boolean
   /** Left out: `/scale` is not served. */
   readonly scale?: ScalePaths
@@ -60,10 +67,10 @@ export interface Kind {
   readonly createOnUpdate?: boolean
   /** Whether PUT must name a resourceVersion. */
   readonly requiresResourceVersion?: boolean
-  /** Whether DELETE returns the deleted object instead of a Status. */
+  /** Whether a DELETE that removes the object answers with the object instead of a Status. */
   readonly answersDeleted?: boolean
   readonly selectableFields?: FieldGetters
-  /** @default dnsSubdomainFault */
+  /** What is wrong with a name; undefined: nothing. @default dnsSubdomainFault */
   readonly nameFault?: (name: string) => string | undefined
   readonly withDefaults?: (draft: Draft) => Draft
   /** Fields that the server sets at creation: an initial status, a generation. */
@@ -72,8 +79,8 @@ export interface Kind {
   readonly forUpdate?: (draft: Draft, live: StoredObject) => Draft
   readonly validate?: (draft: Draft, errors: FieldErrors, live: StoredObject | undefined) => void
   /**
-   * Finds the addresses and ports that the object needs; throws a Refusal when they are not available. Must not change
-   * anything yet.
+   * Finds the addresses and ports that the object needs, without taking them. Throws a Refusal if they are not
+   * available. `live` is the stored object; undefined at a create.
    */
   readonly reserve?: (
     draft: Draft,
@@ -82,24 +89,24 @@ export interface Kind {
   ) => Reservation
   /** Called with a removed object: releases its addresses and ports. */
   readonly release?: (gone: StoredObject) => void
-  /** Throws a Refusal when the object may not be deleted. */
+  /** Throws a Refusal if the object must not be deleted. */
   readonly refuseDelete?: (live: StoredObject) => void
-  /** Changes a marked object further; its metadata already shows the deletion. */
+  /** Completes an object that is being marked as deleted. `marked` already has its deletionTimestamp. */
   readonly forDelete?: (marked: StoredObject) => StoredObject
-  /** Whether something other than finalizers retains a deleted object. */
+  /** Whether an object that is marked as deleted stays, even without metadata.finalizers and a grace period. */
   readonly isRetained?: (object: StoredObject) => boolean
-  /** How long a deleted object stays, in seconds. `asked` is from the request. Left out: no grace period. */
+  /** The grace period of a deletion, in seconds. `asked` is that of the request, if any. Left out: no grace period. */
   readonly graceSeconds?: (live: StoredObject, asked: number | undefined) => number
 }
 
-/** The paths, from the root of the object, of the members that `/scale` shows and changes. */
+/** The members that `/scale` shows, as paths from the root of the object. Only `specReplicas` can be changed there. */
 export interface ScalePaths {
   readonly specReplicas: readonly string[]
   readonly statusReplicas: readonly string[]
   readonly labelSelector?: readonly string[]
 }
 
-/** The part of an object that a write addresses; undefined for the object itself. */
+/** The part of an object that a path addresses; undefined for the object itself. */
 export type Subresource = 'status' | 'scale' | undefined
 
 /** A member that is an object; `{}` if it is missing. */

@@ -10,8 +10,8 @@ import { compare, fieldsOf } from './typed-fields.ts'
 const ANNOTATION = 'kubectl.kubernetes.io/last-applied-configuration'
 
 /**
- * The fields that a client-side `kubectl apply` set and nobody has changed since. A server-side apply by kubectl causes
- * no conflict in them (upstream's lastAppliedManager).
+ * The fields that a client-side `kubectl apply` set and nobody has changed since. An apply by kubectl causes no
+ * conflict in these fields (upstream's lastAppliedManager). Empty if `manager`, which applies, is not kubectl.
  */
 export function lastAppliedFields(kind: Kind, live: StoredObject, manager: Manager): FieldSet {
   if (manager.name !== 'kubectl') return noFields
@@ -30,8 +30,8 @@ function parsed(text: string | undefined): unknown {
 }
 
 /**
- * Records `sent` in the annotation, if kubectl applies the draft and the draft already has the annotation (upstream's
- * lastAppliedUpdater). Removes the annotation if the annotations would exceed their limit.
+ * Records `sent` in the annotation, if `manager` is kubectl and the draft already has the annotation (upstream's
+ * lastAppliedUpdater). Removes the annotation if all annotations together would exceed their limit.
  */
 export function withLastApplied(draft: Draft, sent: Draft, manager: Manager): Draft {
   if (manager.name !== 'kubectl') return draft

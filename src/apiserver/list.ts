@@ -16,9 +16,10 @@ interface ContinueToken {
 }
 
 /**
- * The List object for a request. All pages of a list show the same state, because the continue token has the revision
- * of that state. A token with -1 lists the present state instead.
- * @throws Refusal
+ * The List object of a namespace, or of all namespaces if `namespace` is undefined. All pages of a list show the same
+ * state, because the continue token has the revision of that state. A page whose token has the revision -1 shows the
+ * present state instead.
+ * @throws Refusal 400, 410 or 504
  */
 export function listObjects(store: Store, kind: Kind, namespace: string | undefined, options: ListOptions): object {
   const collection = store.objects(kind)
@@ -89,7 +90,7 @@ function revisionToList(store: Store, options: ListOptions): number {
     )
   }
   if (revision > store.revision) throw resourceVersionTooLarge(wanted, store.revision)
-  // With a limit and no resourceVersionMatch, kube-apiserver lists at exactly that version.
+  // With a limit and no resourceVersionMatch, kube-apiserver lists at exactly the requested version.
   const exact =
     options.resourceVersionMatch === 'Exact' ||
     (options.resourceVersionMatch === undefined && options.limit !== undefined)

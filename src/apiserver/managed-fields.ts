@@ -24,7 +24,7 @@ export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
   readonly apiVersion: string
-  /** Left out if no apply of this manager has changed the object so far. */
+  /** Missing if no apply of this manager has changed the object so far, and perhaps in an entry that a client sent. */
   readonly time?: string | undefined
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet
@@ -38,8 +38,8 @@ export function entriesOf(object: KubeObject): ManagedFields {
 }
 
 /**
- * The part of an object that a manager can own. Left out are the identity of the object, the fields that only the
- * server sets, and the fields of another subresource.
+ * The part of an object that a write to `subresource` can own. Left out are the identity of the object, the fields that
+ * only the server sets, and the fields of other subresources.
  */
 export function ownable(object: KubeObject, subresource: Subresource, kind: Kind): Draft {
   const { kind: _kind, apiVersion: _apiVersion, metadata, status, ...rest } = object as Draft
@@ -50,12 +50,15 @@ export function ownable(object: KubeObject, subresource: Subresource, kind: Kind
   return Object.values(meta).some((value) => value !== undefined) ? { ...own, metadata: meta } : own
 }
 
-/** Whether a write changes only the status. For built-in kinds, a write to the status can change labels too. */
+/**
+ * Whether a write changes only the status. A write to the status of a built-in kind can change labels and annotations
+ * too.
+ */
 export function writesStatusAlone(kind: Kind, subresource: Subresource): boolean {
   return subresource === 'status' && kind.isCustom === true
 }
 
-/** The fields that the creator of an object owns: all that the creator or a default has set. */
+/** The owners of a new object: its creator owns all fields that the creator or a default has set. */
 export function ownedOnCreate(kind: Kind, draft: Draft, manager: Manager, clock: Clock): ManagedFields {
   const { added } = compare({}, ownable(draft, undefined, kind), kind.schema)
   return isEmpty(added) ? [] : [entry(kind, { manager, subresource: undefined, clock }, added)]
@@ -90,8 +93,9 @@ const MOST_UPDATERS = 10
 const OLD_UPDATES = 'ancient-changes'
 
 /**
- * Limits the entries of updates to ten: the oldest entries of a version are merged into one (apimachinery's
- * capmanagers.go). Otherwise each new manager would make the object longer, and each write slower.
+ * Limits the entries of updates to {@link MOST_UPDATERS} by merging the oldest ones (apimachinery's capmanagers.go).
+ * Only entries of the same version are merged, so more may remain. Without the limit, each new manager would make the
+ * object longer, and each write slower.
  */
 function capped(entries: ManagedFields): ManagedFields {
   const updaters = inOrder(entries.filter(({ operation }) => operation === 'Update'))
@@ -124,8 +128,8 @@ export function entryWithout(old: ManagedEntry, fields: FieldSet): ManagedFields
 
 /**
  * The owners before an update: those that the update itself names, or else those of the live object. `kubectl apply
- * --server-side` names owners to take over the fields of `kubectl apply`. `[]` and `[{}]` mean no owners. An update of
- * a subresource cannot name owners.
+ * --server-side` names owners to take over the fields of `kubectl apply`. `[]` and `[{}]` mean no owners. Malformed
+ * owners, and those in an update of a subresource, are ignored.
  */
 export function ownersBefore(draft: Draft, live: StoredObject, subresource: Subresource): ManagedFields {
   const given = draft.metadata?.managedFields
@@ -147,7 +151,10 @@ function isFieldSet(value: unknown): boolean {
   return isRecord(value) && Object.entries(value).every(([step, below]) => isStep(step) && isFieldSet(below))
 }
 
-/** The entries in the order in which upstream stores them: applies before updates, then by time and name. */
+/**
+ * The entries in the order in which upstream stores them: applies before updates, then by time, manager, version and
+ * subresource.
+ */
 export function inOrder(entries: ManagedFields): ManagedFields {
   if (entries.length < 2) return entries
   const keys = (old: ManagedEntry): readonly string[] => [

@@ -38,7 +38,7 @@ export function dnsSubdomainFault(text: string): Fault {
   return "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 }
 
-/** The key of a label or annotation: a name of at most 63 characters, perhaps after a DNS subdomain and a slash. */
+/** The key of a label or annotation: a name of at most 63 characters, optionally after a DNS subdomain and a slash. */
 export function labelKeyFault(text: string): Fault {
   const parts = text.split('/')
   const name = parts[parts.length - 1] as string
@@ -53,6 +53,7 @@ export function labelKeyFault(text: string): Fault {
   return "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 }
 
+/** The value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.`. */
 export function labelFault(text: string): Fault {
   if (text.length > 63) return 'must be no more than 63 bytes'
   if (labelValue.test(text)) return undefined
@@ -96,7 +97,7 @@ export function endpointAddressFault(address: Address): Fault {
   return undefined
 }
 
-/** Why kube-apiserver refuses a text as a range (apimachinery's IsValidCIDRForLegacyField). */
+/** Why kube-apiserver refuses a text as a CIDR (apimachinery's IsValidCIDRForLegacyField). */
 export function legacyCidrFault(text: string): Fault {
   try {
     parseCidr(text)

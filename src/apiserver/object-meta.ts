@@ -22,7 +22,7 @@ export function readDraft(kind: Kind, body: unknown): Draft {
   return kind.withDefaults?.(draft) ?? draft
 }
 
-/** @throws Refusal 400 */
+/** As {@link readDraft}, but without the defaults. @throws Refusal 400 */
 export function readBody(kind: Kind, body: unknown): Draft {
   if (!isRecord(body)) {
     throw badRequest(`the object provided is unrecognized (must be of type ${kind.resource.kind})`)
@@ -40,7 +40,10 @@ export function readBody(kind: Kind, body: unknown): Draft {
   return draft
 }
 
-/** Refuses a body that names another object than the path does. The body may leave out the name and the namespace. */
+/**
+ * Refuses a body that names another object than the path does. The body may leave out the name and the namespace.
+ * @throws Refusal 400
+ */
 export function checkTarget(draft: Draft, namespace: string | undefined, name: string | undefined): void {
   const meta = draft.metadata
   if (name !== undefined && meta?.name !== undefined && meta.name !== name) {
@@ -51,7 +54,10 @@ export function checkTarget(draft: Draft, namespace: string | undefined, name: s
   }
 }
 
-/** The metadata of a new object. Fields that the server decides replace those of the body. */
+/**
+ * The metadata of a new object, without managedFields. Fields that only the server sets are dropped or replaced. If the
+ * body has only a `generateName`, the name is generated. Without both there is no name.
+ */
 export function metaForCreate(
   draft: Draft,
   namespace: string | undefined,
@@ -82,7 +88,10 @@ export function metaForCreate(
   }
 }
 
-/** The metadata of an updated object. Fields that only the server decides stay as they are. */
+/**
+ * The metadata of an updated object, without managedFields. Its resourceVersion, generation and creation time are those
+ * of `live`. {@link validateMeta} refuses changes of the other fields that clients must not change.
+ */
 export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
   const {
     selfLink: _link,
@@ -95,7 +104,7 @@ export function metaForUpdate(draft: Draft, live: StoredObject): StoredMeta {
   return { ...withoutOwnable(live.metadata), ...given }
 }
 
-/** The metadata without the fields that managers can own, and without the record of these managers. */
+/** The metadata without managedFields, and without the fields that managers can own. */
 export function withoutOwnable(metadata: StoredMeta): StoredMeta {
   const {
     labels: _labels,
@@ -109,7 +118,7 @@ export function withoutOwnable(metadata: StoredMeta): StoredMeta {
   return fixed
 }
 
-/** Checks metadata by the rules for all kinds. `live` is the stored object, if this is an update. */
+/** Checks metadata by the rules for all kinds. `live` is the stored object; undefined at a create. */
 export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live: StoredObject | undefined): void {
   const meta = draft.metadata ?? {}
   if (live === undefined) {
@@ -127,7 +136,8 @@ export function validateMeta(kind: Kind, draft: Draft, errors: FieldErrors, live
 function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors: FieldErrors): void {
   const path = 'metadata.finalizers'
   for (const [index, finalizer] of finalizers.entries()) {
-    // Upstream accepts any label key for custom kinds. Built-in kinds need a domain or a standard finalizer.
+    // Upstream accepts any label key as a finalizer of a custom kind. A finalizer of a built-in kind must have a domain
+    // or be a standard one.
     if (kind.isCustom === true) errors.invalid(path, finalizer, labelKeyFault(finalizer))
     else if (!isFinalizer(finalizer)) {
       const why = 'name is neither a standard finalizer name nor is it fully qualified'
@@ -137,7 +147,7 @@ function validateFinalizers(kind: Kind, { finalizers = [] }: ObjectMeta, errors:
 }
 
 function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors): void {
-  // Upstream compares the uid twice: once for objects of any kind, once in the rules of their kind.
+  // Upstream compares the uid twice: in the rules for objects of all kinds, and in the rules for the kind.
   const fields = ['name', 'namespace', 'uid', 'uid', 'deletionTimestamp', 'deletionGracePeriodSeconds'] as const
   for (const field of fields) {
     if (meta[field] !== live[field]) errors.invalid(`metadata.${field}`, meta[field] ?? null, 'field is immutable')

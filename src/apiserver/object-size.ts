@@ -2,8 +2,8 @@ import { entityTooLarge } from './refusal.ts'
 
 /**
  * The limit on the JSON of an object, in bytes. A body has at most 3 MiB, but managedFields can be several times as
- * long as the fields that they name, and each patch can make an object longer. kube-apiserver's etcd does not store
- * such objects.
+ * long as the fields that they name, and each patch can make an object longer. kube-apiserver needs no such limit,
+ * because etcd does not store objects of this size.
  */
 const MAX_OBJECT_BYTES = 16 * 1024 * 1024
 /** The JSON of one character takes at most this many bytes, as `\u0000` does. */
@@ -11,7 +11,7 @@ const MAX_BYTES_OF_CHARACTER = 6
 
 /** @throws Refusal 413 if an object is too large to be stored */
 export function checkSize(object: object): void {
-  // The estimate costs little. It is never less than a sixth of the JSON.
+  // The estimate costs little. It is never less than a sixth of the length of the JSON.
   if (bytesOf(object, undefined) <= MAX_OBJECT_BYTES / MAX_BYTES_OF_CHARACTER) return
   if (Buffer.byteLength(JSON.stringify(object)) > MAX_OBJECT_BYTES) throw entityTooLarge(MAX_OBJECT_BYTES)
 }

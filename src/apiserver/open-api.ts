@@ -5,8 +5,8 @@ import type { Kind } from './kind.ts'
 import { mediaTypesOf } from './media-types.ts'
 
 /**
- * The OpenAPI v3 documents by path. They contain what kubectl needs before it writes: which kinds can be patched, and
- * that the server accepts `fieldValidation`. They contain no schemas, so `kubectl explain` shows none.
+ * The OpenAPI v3 documents by path. They have what kubectl reads before it writes: for each kind a patch that accepts
+ * `fieldValidation`. They have no schemas, so `kubectl explain` shows none.
  */
 export function openApiDocuments(kinds: readonly Kind[]): ReadonlyMap<string, object> {
   const documents = new Map<string, object>()
@@ -43,12 +43,12 @@ function openApiOf(kinds: readonly Kind[]): object {
 export const OPENAPI_V2_PATH = '/openapi/v2'
 
 const PROTOBUF_V2 = 'application/com.github.proto-openapi.spec.v2.v1.0+protobuf'
-/** Clients request the first; upstream answers with the second. */
+/** Clients request the first type; upstream answers with the second one. */
 const protobufTypes = ['application/com.github.proto-openapi.spec.v2@v1.0+protobuf', PROTOBUF_V2]
 
 /**
- * The OpenAPI v2 document, without any definition. kubectl validates the items of a `kind: List` with this document,
- * and skips items without a definition. The server validates each item when kubectl sends it.
+ * The OpenAPI v2 document, which defines no kinds. kubectl validates the items of a `kind: List` with this document,
+ * and skips items whose kind is not defined. The server validates each item when kubectl sends it.
  */
 export function openApiV2({ headers }: ApiRequest): ApiResponse {
   const title = 'Kubernetes'

@@ -59,10 +59,10 @@ export function mergePatch(document: unknown, patch: unknown, depth = 1): unknow
 }
 
 /**
- * The document after a JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it: a missing member counts as
+ * The document after a JSON patch (RFC 6902), as gopkg.in/evanphx/json-patch.v4 applies it: a missing member is read as
  * `null`, `replace` adds it, and negative indices count from the end. The document itself is not changed.
- * @throws Refusal 400 if the patch is not a list of operations or is nested too deeply, 413 for too many operations,
- *   422 if an operation does not apply, or if the operations copy or move too much
+ * @throws Refusal 400 if the patch is not a list of operations or is nested too deeply; 413 for too many operations;
+ * 422 if an operation does not apply, or if the operations copy or move too much
  */
 export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (!Array.isArray(operations) || !operations.every(isRecord)) {
@@ -74,7 +74,8 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
   if (operations.length > MAX_OPERATIONS) throw tooManyOperations(MAX_OPERATIONS, operations.length)
   const work = { copiedBytes: 0, movedItems: 0 }
   const edited = operations.reduce((before: unknown, operation) => applied(before, operation, work), copied(document))
-  // Checks unused values too: a later refusal quotes all operations, so none may be nested too deeply.
+  // Also checks values that no operation has read: a later refusal quotes all operations, so no value may be nested too
+  // deeply.
   for (const operation of operations) checkNesting(operation)
   return edited
 }
@@ -83,8 +84,8 @@ export function jsonPatch(document: unknown, operations: unknown): unknown {
 const MAX_OPERATIONS = 10_000
 const MAX_COPIED_BYTES = 3 * 1024 * 1024
 /**
- * An operation on an item of a list moves all items after it. This many moves take less than a second. Without a limit,
- * a patch of a list of a million items would delay all requests for many seconds.
+ * Adding or removing an item of a list moves all items after it. This many moves take less than a second. Without a
+ * limit, a patch of a list of a million items would delay all requests for many seconds.
  */
 const MAX_MOVED_ITEMS = 200_000_000
 
@@ -135,14 +136,14 @@ function applied(document: unknown, operation: Members, work: Work): unknown {
   }
 }
 
-/** @throws Refusal 400 if the patch is nested too deeply */
+/** @throws Refusal 400 if the value is nested too deeply */
 function checkNesting(value: unknown, depth = 1): void {
   if (typeof value !== 'object' || value === null) return
   checkDepth(depth)
   for (const member of Object.values(value)) checkNesting(member, depth + 1)
 }
 
-/** @throws Refusal 400 if the patch is nested too deeply */
+/** A deep copy of a JSON value. @throws Refusal 400 if the value is nested too deeply */
 function copied(value: unknown, depth = 1): unknown {
   if (typeof value !== 'object' || value === null) return value
   checkDepth(depth)
@@ -201,7 +202,8 @@ function splice(list: unknown[], index: number, removed: number, added: readonly
 }
 
 /**
- * The index that `key` names in a list of `count` items. Go's Atoi reads the key. A negative index counts from the end.
+ * The index that `key` names in a list of `count` items, as Go's Atoi reads it. A negative index counts from the end.
+ * @throws Refusal 422
  */
 function indexOf(key: string, count: number): number {
   if (!/^[+-]?\d+$/.test(key)) throw unprocessable()

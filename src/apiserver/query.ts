@@ -19,13 +19,16 @@ export interface ListOptions {
   readonly timeoutSeconds: number | undefined
 }
 
-/** The first value of a parameter. */
+/** The first value of a parameter; undefined if the parameter is missing. */
 export function parameter(query: ApiRequest['query'], name: string): string | undefined {
   for (const [key, value] of query) if (key === name) return value
   return undefined
 }
 
-/** A boolean parameter, as kube-apiserver reads it: `0` and `false` are false, everything else is true. */
+/**
+ * A boolean parameter, as kube-apiserver reads it: `0` and `false` are false, everything else is true. Undefined if the
+ * parameter is missing.
+ */
 export function flag(query: ApiRequest['query'], name: string): boolean | undefined {
   const value = parameter(query, name)
   return value === undefined ? undefined : value !== '0' && value.toLowerCase() !== 'false'
@@ -66,7 +69,7 @@ function resourceVersionMatch(query: ApiRequest['query']): ListOptions['resource
   return undefined
 }
 
-/** Those checks of apimachinery's ValidateListOptions that real clients fail. */
+/** Applies those rules of apimachinery's ValidateListOptions that real clients break. */
 function checkCombination(options: ListOptions): void {
   const { watch, sendInitialEvents, resourceVersionMatch: match, resourceVersion } = options
   const errors = new FieldErrors()
@@ -97,7 +100,7 @@ function wholeNumber(query: ApiRequest['query'], name: string): number | undefin
   return Number(value) > 0 ? Number(value) : undefined
 }
 
-/** A resourceVersion as a number; undefined if it is not a number of at most 16 digits. */
+/** A resourceVersion of 1 to 16 digits as a number; undefined for any other text. */
 export function revisionOf(resourceVersion: string): number | undefined {
   return /^\d{1,16}$/.test(resourceVersion) ? Number(resourceVersion) : undefined
 }

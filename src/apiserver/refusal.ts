@@ -152,12 +152,12 @@ export function resourceVersionConflict(resource: Resource<KubeObject>, name: st
   return conflict(resource, name, why)
 }
 
-/** An update names a uid, but the stored object has another uid, or there is no object. */
+/** An update names a uid, but the stored object has another one (`live`), or there is no object (`live` is empty). */
 export function uidConflict(resource: Resource<KubeObject>, name: string, uid: string, live: string): Refusal {
   return conflict(resource, name, `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live}`)
 }
 
-/** An applied object names a uid, but there is no such object. */
+/** An applied object names a uid, but no such object exists. */
 export function uidOfNothing(resource: Resource<KubeObject>, name: string, uid: string): Refusal {
   const why = `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`
   return conflict(resource, name, why)
@@ -179,7 +179,10 @@ export function forbidden(
   return new Refusal(403, 'Forbidden', `${titleOf(resource, name)} is forbidden: ${why}`, details)
 }
 
-/** An object that its kind's rules do not allow. `qualified` is the kind with its group. */
+/**
+ * An object or an option of a request breaks a rule. `qualified` is the kind with its group. `name` is empty if there
+ * is none.
+ */
 export function invalid(qualified: { kind: string; group: string }, name: string, causes: readonly Cause[]): Refusal {
   const lines = [...new Set(causes.map((cause) => `${cause.field}: ${cause.message}`))]
   const list = lines.length === 1 ? lines[0] : `[${lines.join(', ')}]`
@@ -256,8 +259,8 @@ function valueText(value: unknown): string {
 }
 
 /**
- * Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. Faults that exceed
- * the length of a refusal are dropped.
+ * Collects the faults of an object, field by field, in the words of apimachinery's `field.Error`. Once the faults
+ * exceed the length of a refusal, further faults are dropped.
  */
 export class FieldErrors {
   readonly causes: Cause[] = []

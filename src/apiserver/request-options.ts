@@ -17,7 +17,7 @@ const writeKinds: Readonly<Partial<Record<ApiRequest['method'], string>>> = {
 const MAX_MANAGER_BYTES = 128
 const fieldValidations = ['', 'Ignore', 'Strict', 'Warn']
 
-/** @throws Refusal 422 */
+/** Reads the options of a create, update, patch or apply from its query and headers. @throws Refusal 422 */
 export function writeOptions({ method, query, headers }: ApiRequest, operation: Manager['operation']): WriteOptions {
   const manager = parameter(query, 'fieldManager') ?? ''
   const dryRun = query.flatMap(([name, value]) => (name === 'dryRun' ? [value] : []))
@@ -50,7 +50,7 @@ function checkManager(manager: string, errors: FieldErrors): void {
   }
 }
 
-/** The part of a text that can be the name of a manager: printable characters, at most 128 bytes. */
+/** The part of a text that can be the name of a manager: its printable characters, at most 128 bytes of them. */
 function printable(text: string): string {
   let name = ''
   for (const character of text) {
@@ -83,7 +83,7 @@ interface DeleteOptions {
 
 const policies = ['Foreground', 'Background', 'Orphan', 'nil']
 
-/** Reads the options from the body or, without a body, from query parameters. @throws Refusal 400 or 422 */
+/** Reads the options of a deletion from the body or, without a body, from the query. @throws Refusal 400 or 422 */
 export function deleteRequest({ body, query }: ApiRequest): DeleteRequest {
   const options = body === undefined ? parametersOf(query) : bodyOf(body)
   const { preconditions, propagationPolicy: policy, orphanDependents, dryRun = [], gracePeriodSeconds: grace } = options

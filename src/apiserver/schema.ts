@@ -1,6 +1,6 @@
 /**
- * The fields of a kind: enough to refuse wrong types, to leave out what Go's `omitempty` leaves out, and to record the
- * owner of each field in managedFields. Unknown fields are preserved.
+ * The type of a value in an object: enough to refuse wrong types, to leave out what Go's `omitempty` leaves out, and to
+ * record the owner of each field in managedFields. `decode` preserves fields that the schema lacks.
  */
 export type Schema = TypedSchema & {
   /** Whether `null` is a value of its own. Otherwise a member that is null is left out. */
@@ -18,8 +18,8 @@ type TypedSchema =
    */
   | { readonly type: 'any'; readonly granular?: true; readonly default?: unknown; readonly keepsNull?: boolean }
   /**
-   * A struct. With `pointer`: a pointer to a struct. It can be absent, so managedFields records an owner of the pointer
-   * itself.
+   * A struct. `pointer`: the value is a pointer to a struct, which can be absent, so managedFields records an owner of
+   * the pointer itself. `atomic`, here and below: the value is owned as a whole.
    */
   | {
       readonly type: 'object'
@@ -28,7 +28,7 @@ type TypedSchema =
       readonly others?: Schema
       readonly atomic?: boolean
       readonly pointer?: boolean
-      /** Fields that are not declared are preserved even if they are null. */
+      /** Members that are not among `fields` are preserved even if they are null. */
       readonly keepsNull?: boolean
     }
   /** Any keys, string values. */
@@ -38,7 +38,7 @@ type TypedSchema =
       readonly items: Schema
       /** The fields that identify an item; `'value'` for a set of scalars. Left out: the list is owned as a whole. */
       readonly keys?: readonly string[] | 'value'
-      /** An empty list is stored instead of left out, as Go does without `omitempty`. */
+      /** An empty list is stored, as Go does without `omitempty`. Otherwise an empty list is left out. */
       readonly preserveEmpty?: boolean
     }
 
@@ -79,7 +79,7 @@ export function list(items: Schema, keys?: readonly string[]): Schema {
   return keys === undefined ? { type: 'list', items } : { type: 'list', items, keys }
 }
 
-/** An empty list is preserved, because it removes all owners. A missing list does not. */
+/** An empty list is preserved: in an update it removes all owners, and a missing list does not. */
 export const managedFields: Schema = { type: 'list', items: any, preserveEmpty: true }
 
 const metadataFields = {
@@ -115,7 +115,7 @@ const metadataFields = {
 
 const metadata = object(metadataFields)
 
-/** The names of all fields of metadata in Go. Nothing reads `selfLink`, so it has no schema. */
+/** The names of all fields of metadata in Go. `selfLink` has no schema, because the server drops it. */
 export const metadataNames: ReadonlySet<string> = new Set([...Object.keys(metadataFields), 'selfLink'])
 
 export const conditions = list(

@@ -6,7 +6,7 @@ type Labels = Readonly<Record<string, string>> | undefined
 
 interface Requirement {
   readonly key: string
-  /** Whether the value of this label, or its absence, is allowed. */
+  /** Whether a label with this value is allowed; undefined: whether the label may be absent. */
   readonly allows: (value: string | undefined) => boolean
 }
 
@@ -148,16 +148,20 @@ function unexpected(token: string, expected: string): Error {
 }
 
 /**
- * The selectable fields of a kind beside `metadata.name` and `metadata.namespace`: how to read each field, by its name.
+ * The selectable fields of a kind beside `metadata.name` and `metadata.namespace`. For each name: a function that reads
+ * the field.
  */
 export type FieldGetters = Readonly<Record<string, (object: StoredObject) => string>>
 
-/** Selectable fields whose names are their paths: see {@link textAt}. */
+/** Selectable fields whose names are their paths, read by {@link textAt}. */
 export function fieldsAt(...paths: readonly string[]): FieldGetters {
   return Object.fromEntries(paths.map((path) => [path, textAt(path)]))
 }
 
-/** Reads the field at a path such as `status.phase` as a text, which is empty if the field is missing. */
+/**
+ * Returns a function that reads the field at a path such as `status.phase` as a text. The text is empty if the field is
+ * missing.
+ */
 export function textAt(path: string): (object: StoredObject) => string {
   const names = path.split('.')
   return (object) =>

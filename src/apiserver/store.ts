@@ -40,7 +40,8 @@ export class Compacted extends Error {
 
 /**
  * The state of a server: one collection per kind and one revision counter for all of them, as in etcd. Every write
- * takes the next revision, is delivered to the collection's listeners before it returns, and is added to the history.
+ * takes the next revision and is added to the history of its collection. The listeners of the collection are called
+ * before the write returns.
  */
 export class Store {
   readonly #historyLimit: number
@@ -49,8 +50,8 @@ export class Store {
   #revision = 1
 
   /**
-   * `historyLimit`: at least this many changes of each kind are retained for watches that start in the past, unless
-   * they are too large ({@link MAX_HISTORY_BYTES}).
+   * `historyLimit`: at least this many of the newest changes of each kind are retained, for watches and pages of lists
+   * that start in the past; fewer if the changes take too much memory ({@link MAX_HISTORY_BYTES}).
    */
   constructor(historyLimit: number) {
     this.#historyLimit = historyLimit
@@ -78,7 +79,7 @@ export class Store {
     return getOrMake(this.#collections, name, () => new Collection(() => ++this.#revision, this.#historyLimit))
   }
 
-  /** Discards all history, as etcd's compaction does. */
+  /** Discards the history of all kinds, as etcd's compaction does. */
   compact(): void {
     for (const collection of this.#collections.values()) collection.compact(this.#revision)
   }
@@ -86,8 +87,8 @@ export class Store {
 
 /**
  * The limit on the history of a kind, in bytes as {@link bytesOf} estimates them. When a history exceeds it, the oldest
- * changes are discarded until half of the limit is left. Without the limit, a thousand changes of an object of 3 MiB
- * would fill the memory.
+ * changes are discarded, until the others take at most half of the limit. Without the limit, a thousand changes of an
+ * object of 3 MiB would fill the memory.
  */
 const MAX_HISTORY_BYTES = 64 * 1024 * 1024
 
@@ -96,7 +97,7 @@ export class Collection {
   readonly #nextRevision: () => number
   readonly #historyLimit: number
   readonly #objects = new Map<string, StoredObject>()
-  /** The keys of `#objects`, ordered by code units, as in etcd. */
+  /** The keys of `#objects`, sorted by code units. Keys are ASCII, so this is the order of etcd. */
   readonly #keys: string[] = []
   /** The changes in the order of their revisions, all of them above `#compacted`. */
   #history: Change[] = []
@@ -113,7 +114,7 @@ export class Collection {
     return this.#objects.get(key)
   }
 
-  /** The keys that begin with `prefix`, sorted. */
+  /** The keys that begin with `prefix`, sorted. With an empty prefix, later writes change the result. */
   keys(prefix: string): readonly string[] {
     if (prefix === '') return this.#keys
     const from = this.#indexOf(prefix)
@@ -133,7 +134,10 @@ export class Collection {
     return stored
   }
 
-  /** Removes an object. Returns its last state with the revision of the removal, as watches receive it. */
+  /**
+   * Removes an object, which must exist. `last` is its last state. Returns that state with the revision of the removal,
+   * as watches receive it.
+   */
   remove(key: string, last: StoredObject): StoredObject {
     const revision = this.#nextRevision()
     const previous = this.#objects.get(key)
@@ -150,7 +154,10 @@ export class Collection {
     return this.#history.slice(countOfFirst(this.#history, (change) => change.revision <= revision))
   }
 
-  /** The objects as they were at `revision`, by key. @throws Compacted */
+  /**
+   * The objects as they were at `revision`, by key. If nothing has changed since, later writes change the result.
+   * @throws Compacted if changes after `revision` have been discarded
+   */
   at(revision: number): ReadonlyMap<string, StoredObject> {
     const changes = this.changesAfter(revision)
     if (changes.length === 0) return this.#objects
@@ -169,7 +176,7 @@ export class Collection {
     return () => this.#listeners.delete(listener)
   }
 
-  /** Discards the whole history; `revision` is that of the present state. */
+  /** Discards the whole history. `revision` is the present one. */
   compact(revision: number): void {
     this.#drop(this.#history.length)
     this.#compacted = revision
@@ -217,11 +224,14 @@ export interface Conversion {
 /** The operations of a collection that requests use, with objects in the form of the requested kind. */
 export type Objects = Pick<Collection, 'get' | 'keys' | 'put' | 'remove' | 'changesAfter' | 'at' | 'subscribe'>
 
-/** The objects of a collection in another form than the stored one. */
+/** The objects of a collection, in the form of a kind that is not stored in its own form. */
 class ConvertedCollection implements Objects {
   readonly #stored: Collection
   readonly #conversion: Conversion
-  /** The form of each stored object. Each form is made once, because callers compare and remember forms by identity. */
+  /**
+   * The converted form of each stored object. Each form is made once, because callers compare and remember forms by
+   * identity.
+   */
   readonly #forms = new WeakMap<StoredObject, StoredObject>()
 
   constructor(stored: Collection, conversion: Conversion) {
@@ -275,7 +285,7 @@ function stamped(object: StoredObject, revision: number): StoredObject {
   return Object.freeze({ ...object, metadata })
 }
 
-/** How many of the first items meet a condition that no later item meets. */
+/** How many items meet a condition. They must come before all items that do not meet it. */
 function countOfFirst<T>(items: readonly T[], isMet: (item: T) => boolean): number {
   let low = 0
   let high = items.length

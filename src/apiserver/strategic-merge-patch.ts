@@ -9,10 +9,10 @@ import { fieldOf, type Schema } from './schema.ts'
 
 type List = readonly unknown[]
 
-/** The names of directives, which say how to merge a part of the object. */
+/** The names of directives. A directive determines how a part of the object is merged. */
 const PATCH = '$patch'
 const RETAIN_KEYS = '$retainKeys'
-/** The first part of a directive's name. The second part, after a slash, is the name of a list. */
+/** The first part of the name of a directive for a list. The second part, after a slash, is the name of the list. */
 const ELEMENT_ORDER = '$setElementOrder'
 const DELETE_VALUES = '$deleteFromPrimitiveList'
 
@@ -54,7 +54,7 @@ export function strategicMergePatch(document: unknown, patch: Members, schema: S
   return merged
 }
 
-/** The result of a patch that has a directive for the whole map. */
+/** The result of a patch with the directive `$patch`, which concerns the whole map. */
 function replacement({ [PATCH]: directive, ...members }: Members): Members {
   if (directive === 'replace') return members
   if (directive === 'delete') return {}
@@ -71,7 +71,10 @@ function nameIn(key: string, directive: string, fault: string): string {
   return key.slice(directive.length + 1)
 }
 
-/** Retains only the members that the directive names; the patch may not set others. */
+/**
+ * Removes the members that `$retainKeys` does not name, and takes the directive out of the patch.
+ * @throws Refusal 400 if the patch sets other members
+ */
 function dropOthers(merged: Record<string, unknown>, patch: Map<string, unknown>): void {
   const retained = patch.get(RETAIN_KEYS)
   patch.delete(RETAIN_KEYS)
@@ -83,7 +86,7 @@ function dropOthers(merged: Record<string, unknown>, patch: Map<string, unknown>
   for (const key of Object.keys(merged)) if (!isNamed(key)) delete merged[key]
 }
 
-/** A list after a patch that gives its order. Undefined: there is no list to order. */
+/** A list after a patch that gives its order. Undefined if neither the live object nor the patch has the list. */
 function orderedList(
   live: unknown,
   patch: unknown,
@@ -131,7 +134,10 @@ function checkOrder(patch: List, order: List, key: string | undefined): void {
   }
 }
 
-/** Removes `values` from a list; null removes the list. Like upstream, ignores a directive that is not a list. */
+/**
+ * Removes `values` from a list. If `values` is null, removes the list. Like upstream, ignores other `values` that are
+ * not a list.
+ */
 function withoutValues(live: unknown, values: unknown): unknown {
   if (values === null) return undefined
   if (!Array.isArray(live) || !Array.isArray(values)) return live
@@ -147,7 +153,10 @@ function mergedMember(live: unknown, value: unknown, schema: Schema | undefined,
   return withoutDirectives(value, depth + 1)
 }
 
-/** A value that a patch adds, without null members and without maps that have a directive. Undefined for such a map. */
+/**
+ * A value that a patch adds, without null members and without maps that have a directive. Undefined if the value itself
+ * is such a map.
+ */
 function withoutDirectives(value: unknown, depth: number): unknown {
   checkDepth(depth)
   if (Array.isArray(value))
@@ -171,7 +180,7 @@ function mergedList(live: List, patch: List, schema: Schema | undefined, depth: 
   return inOrder([...live, ...added], patch, live, key)
 }
 
-/** All elements must be of one type. None may be a list (upstream's sliceElementType). */
+/** All elements must be of one type, which is not a list (upstream's sliceElementType). @throws Refusal 422 or 500 */
 function checkElements(...lists: readonly List[]): void {
   const types = new Set(lists.flat().map((item) => goTypeOf(item)))
   const [first] = types
@@ -256,7 +265,10 @@ function mergeKey(schema: Schema | undefined): string | undefined {
   return schema.keys === 'value' ? 'value' : schema.keys[0]
 }
 
-/** A text that is the same only for equal JSON values. @throws Refusal 400 if the value is nested too deeply */
+/**
+ * A text that is the same for two JSON values if and only if they are equal.
+ * @throws Refusal 400 if the value is nested too deeply
+ */
 export function identityOf(value: unknown, depth = 1): string {
   if (typeof value !== 'object' || value === null) return JSON.stringify(value) ?? 'null'
   checkDepth(depth)
@@ -268,7 +280,10 @@ export function identityOf(value: unknown, depth = 1): string {
     .join()}}`
 }
 
-/** The identity of an item: of its value under `key` or, without a key, of the item itself. @throws Refusal 500 */
+/**
+ * The identity of the item's value under `key` or, without a key, of the item itself.
+ * @throws Refusal 500 if the item lacks the key
+ */
 function keyOf(item: unknown, key: string | undefined): string {
   if (key === undefined) return identityOf(item)
   const members = asMap(item)

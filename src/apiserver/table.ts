@@ -8,7 +8,7 @@ import { partialObject } from './partial-metadata.ts'
 import type { StoredObject } from './store.ts'
 import type { WatchEvent } from './watch.ts'
 
-/** A request for a Table instead of the objects themselves. `includeObject` says what comes with each row. */
+/** A request for a Table instead of the objects themselves. `includeObject` determines what comes with each row. */
 export interface TableRequest {
   readonly as: 'Table'
   readonly includeObject: 'None' | 'Metadata' | 'Object'
@@ -18,8 +18,8 @@ export interface TableRequest {
 const plainColumns: readonly Column[] = [nameColumn, ageColumn]
 
 /**
- * An answer with Tables instead of objects. In a watch, a Table has one row, or none for a bookmark; only the first
- * Table has columns.
+ * Converts the objects of an answer to Tables. `isList`: the answer is a list. In a watch, each event has a Table with
+ * one row, or with none for a bookmark; only the first Table has `columnDefinitions`.
  */
 export function tableResponse(
   kind: Kind,
@@ -49,7 +49,7 @@ export function tableResponse(
 
 const META = 'meta.k8s.io/v1'
 
-/** The metadata of a Table that is not of a list. */
+/** The metadata of the Table of one object or of a bookmark. */
 function versionOf({ metadata: { resourceVersion } }: StoredObject): object {
   return { resourceVersion }
 }

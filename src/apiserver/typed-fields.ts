@@ -52,7 +52,7 @@ export function compare(before: unknown, after: unknown, schema: Schema | undefi
   return changes
 }
 
-/** What one path adds to each of the three sets. At least one of the two parts is defined. */
+/** The nodes of one path in the three sets. At least one of the two parts is defined. */
 function changesAt(before: Part | undefined, after: Part | undefined, depth: number): Partial<Comparison> {
   const { schema, isItem } = (after ?? before) as Part
   const isSame = (): boolean => before !== undefined && after !== undefined && equalJson(before.value, after.value)
@@ -76,7 +76,7 @@ function changesAt(before: Part | undefined, after: Part | undefined, depth: num
   )
 }
 
-/** What a part consists of. If the value of `other` is a list or an object, null counts as an empty one. */
+/** What a part consists of. If the value of `other` is a list or an object, null in `part` counts as an empty one. */
 function containerAt(part: Part | undefined, other: Part | undefined): Parts | undefined {
   return part === undefined ? undefined : partsOf(part.value ?? emptyOf(other), part.schema)
 }
@@ -86,7 +86,7 @@ function emptyOf(part: Part | undefined): unknown {
   return isRecord(part?.value) ? {} : undefined
 }
 
-/** The set, plus each declared field that has members of the set below it (`EnsureNamedFieldsAreMembers`). */
+/** The set, plus each declared field below which the set has members (`EnsureNamedFieldsAreMembers`). */
 export function withDeclared(fields: FieldSet, schema: Schema | undefined): FieldSet {
   if (isEmpty(fields)) return noFields
   const all: Record<string, FieldSet> = {}
@@ -105,7 +105,7 @@ function schemaAt(step: string, schema: Schema | undefined): Omit<MemberSchema, 
   return { declared: false, below: schema?.type === 'list' ? schema.items : undefined }
 }
 
-/** The value without the fields of a set. A container in which nothing is left becomes null. */
+/** The value without the fields of a set. A list or object in which nothing is left becomes null. */
 export function removeFields(value: unknown, fields: FieldSet, schema: Schema | undefined): unknown {
   const parts = partsOf(value, schema)
   if (parts === undefined) return typeof value === 'object' ? null : value
@@ -137,7 +137,7 @@ export function mergeFields(value: unknown, over: unknown, schema: Schema | unde
 
 /**
  * The order of the items of two merged lists (structured-merge-diff's `visitListItems`). The items of `top` retain
- * their order. Each other item of `base` comes after the items that it followed.
+ * their order. Each other item of `base` comes before the items that it preceded in `base`.
  */
 function mergedOrder(base: readonly string[], top: readonly string[]): readonly string[] {
   const [inBase, inTop] = [new Set(base), new Set(top)]
@@ -189,7 +189,7 @@ interface Parts {
 
 const none: ReadonlyMap<string, Part> = new Map()
 
-/** What a value consists of; undefined for a value that is owned as a whole. */
+/** What a value consists of; undefined for a scalar, null, or a value that is owned as a whole. */
 function partsOf(value: unknown, schema: Schema | undefined): Parts | undefined {
   if (typeof value !== 'object' || value === null) return undefined
   if (Array.isArray(value))

@@ -14,17 +14,20 @@ export interface ObjectReference {
 export interface WaitOptions {
   /** In milliseconds of real time. @default 4000, less than the time limit of a test in vitest and jest */
   readonly timeoutMs?: number
-  /** Ends the wait early: the promise rejects with the signal's reason. */
+  /** An abort ends the wait: the promise rejects with the signal's reason. */
   readonly signal?: AbortSignal
 }
 
-/** The error if an object did not meet a condition in time. The message has the object's last state. */
+/** An object did not meet a condition in time. The message has the object's last state. */
 export class ConditionNotMet extends Error {
   override readonly name = 'ConditionNotMet'
   readonly code = 'ConditionNotMet'
 }
 
-/** How much of the last state a message has. Few objects are longer, and a message of this length is readable. */
+/**
+ * How many characters of the last state's JSON a message has. Few objects are longer, and a message of this length is
+ * readable.
+ */
 const MAX_STATE_CHARACTERS = 2000
 
 /**
@@ -66,7 +69,10 @@ export async function waitForObject(
   }
 }
 
-/** The present state of an object and then each new one; undefined while it does not exist. Ends with the signal. */
+/**
+ * The present state of an object, then each new state; undefined while the object does not exist. Ends when the signal
+ * is aborted.
+ */
 async function* statesOf(
   server: ApiServer,
   reference: ObjectReference,

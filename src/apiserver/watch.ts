@@ -11,21 +11,25 @@ import type { WriteContext } from './writes.ts'
 const BOOKMARK_PERIOD_MS = 60_000
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts between one and two times this long. */
 const MIN_TIMEOUT_SECONDS = 1800
-/** The limit on the pending events of a watcher. Ten thousand events of 3 MiB would fill the memory. */
+/**
+ * The limit on the events that wait for the reader of a watch, beside the initial events. Ten thousand events of 3 MiB
+ * would fill the memory.
+ */
 const MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 export interface WatchContext extends WriteContext {
-  /** A watcher is disconnected when more events wait for it than this plus the number of its initial events. */
+  /** A watch is ended when more events wait for its reader than this number plus the number of initial events. */
   readonly bufferLimit: number
 }
 
 /**
- * Opens a watch, which misses no change after the call. Events come in the order of their revisions. An object that
- * begins to match the selector is ADDED, and an object that no longer matches is DELETED.
+ * Opens a watch, which misses no change after the call. `namespace` undefined: of all namespaces. Initial events come
+ * in the order of their keys, later events in the order of their revisions. An object that begins to match the selector
+ * is ADDED, and an object that no longer matches is DELETED.
  *
  * A resourceVersion that is too old causes an ERROR event, as in kube-apiserver. So does a resourceVersion above the
  * current revision, if the watch starts with the present state.
- * @throws Refusal for a malformed resourceVersion
+ * @throws Refusal 500 for a malformed resourceVersion
  */
 export function openWatch(
   context: WatchContext,
@@ -80,7 +84,11 @@ export function openWatch(
   return stream
 }
 
-/** Where a watch starts: with the present state, or after a revision. @throws Refusal */
+/**
+ * Where a watch starts. With `initialState`, the watch first sends the present state. Then it sends the changes after
+ * `revision`.
+ * @throws Refusal 500
+ */
 function startOf(store: Store, options: ListOptions): { readonly initialState: boolean; readonly revision: number } {
   const wanted = options.resourceVersion ?? '0'
   const revision = revisionOf(wanted)
@@ -146,8 +154,8 @@ class WatchStream implements AsyncIterableIterator<WatchEvent, undefined> {
   #ended = false
 
   /**
-   * `first` are the initial events. At most `limit` more events than these may wait at once, with about
-   * MAX_WAITING_BYTES in total.
+   * `first` are the initial events. At most `limit` more events than these may wait at once. The waiting events after
+   * the initial ones may take about MAX_WAITING_BYTES.
    */
   constructor(first: readonly WatchEvent[], limit: number) {
     this.#events = first.map((event) => ({ event, bytes: 0 }))

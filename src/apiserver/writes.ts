@@ -45,13 +45,16 @@ export interface Target {
 
 export interface WriteOptions {
   readonly manager: Manager
-  /** Answer as usual, but change nothing. */
+  /** Whether the request is answered as usual, but changes nothing. */
   readonly dryRun: boolean
 }
 
 export interface Change {
   readonly draft: Draft
-  /** The owners after the write, if the write decides them itself. `changed`: whether the object changes. */
+  /**
+   * The owners after the write; `changed`: whether the write changes the object. Left out: they follow from the changed
+   * fields.
+   */
   readonly managers?: (changed: boolean) => ManagedFields
 }
 
@@ -59,7 +62,7 @@ export interface DeleteRequest {
   readonly uid?: string | undefined
   readonly resourceVersion?: string | undefined
   readonly gracePeriodSeconds?: number | undefined
-  /** What becomes of the dependents. Undefined: what the object's finalizers say. */
+  /** What happens to dependents of the object. Undefined: the object's finalizers decide this. */
   readonly propagation?: 'Orphan' | 'Foreground' | 'Background' | undefined
   readonly dryRun: boolean
 }
@@ -113,9 +116,9 @@ export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { mana
 }
 
 /**
- * Replaces an object by the result of `change`, and returns it. Writes nothing if nothing changes. Removes the object
- * if it is marked as deleted and nothing retains it. `guarded` (PUT) refuses another uid and, for some kinds, a missing
- * resourceVersion.
+ * Replaces an object by the result of `change`, and returns the new state. Writes nothing if nothing changes. Removes
+ * the object if it is marked as deleted and nothing retains it. `guarded` (PUT): refuses another uid and, for kinds
+ * with `requiresResourceVersion`, a missing resourceVersion.
  * @throws Refusal
  */
 export function updateObject(
@@ -172,8 +175,8 @@ export function updateObject(
 }
 
 /**
- * Deletes an object, or marks it deleted while finalizers or a grace period retain it.
- * @returns the object or, if it is gone, its last state
+ * Deletes an object, or only marks it as deleted, if finalizers, a grace period or its kind retain it.
+ * @returns the marked object or, if it is `gone`, its last state
  * @throws Refusal
  */
 export function deleteObject(
@@ -216,7 +219,7 @@ function checkPreconditions(kind: Kind, live: StoredObject, request: DeleteReque
 }
 
 /**
- * The object, marked as deleted; the same object if the mark would not change. While a grace period runs, another
+ * The object, marked as deleted; `live` itself if the mark would not change. While a grace period runs, another
  * deletion can only shorten that period (upstream's BeforeDelete).
  */
 function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clock: Clock): StoredObject {
@@ -243,7 +246,10 @@ function markDeleted(kind: Kind, live: StoredObject, request: DeleteRequest, clo
   return deepFrozen(kind.forDelete?.(object) ?? object)
 }
 
-/** Adds the finalizer of the propagation policy, and removes those of other policies. */
+/**
+ * Adds the finalizer of the propagation policy, and removes those of the other policies. Without a policy, changes
+ * nothing.
+ */
 function finalizersAfter(finalizers: readonly string[], policy: DeleteRequest['propagation']): readonly string[] {
   if (policy === undefined) return finalizers
   const own = policy === 'Orphan' ? ['orphan'] : policy === 'Foreground' ? ['foregroundDeletion'] : []
@@ -259,7 +265,9 @@ function isGone(kind: Kind, object: StoredObject): boolean {
   return (deletionGracePeriodSeconds ?? 0) === 0 && kind.isRetained?.(object) !== true
 }
 
-/** Refuses to create objects in a missing or terminating namespace, as upstream's NamespaceLifecycle admission does. */
+/**
+ * Refuses to create an object in a missing or terminating namespace, as upstream's NamespaceLifecycle admission does.
+ */
 function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, name: string): void {
   const live = context.store.objects(namespaceKind).get(namespace)
   if (live === undefined) throw notFound(namespaceKind.resource, namespace)
@@ -269,11 +277,14 @@ function admitToNamespace(context: WriteContext, kind: Kind, namespace: string, 
   throw forbidden(kind.resource, name, why, [{ reason: 'NamespaceTerminating', message, field: 'metadata.namespace' }])
 }
 
-/** A write to the object does not change its status; a write to the status changes only status and metadata. */
+/**
+ * The parts of `draft` that a write may change, and the others from `live`. If the kind has `/status`, a write to the
+ * object does not change its status, and a write to the status changes only status and metadata.
+ */
 function onlyOwnPart(kind: Kind, draft: Draft, live: StoredObject, subresource: Subresource): Draft {
   if (!kind.hasStatus) return draft
   if (subresource !== 'status') return { ...draft, status: live.status }
-  // In Go a status is a struct, which is never absent.
+  // In Go the status of a built-in kind is a struct, which is never absent.
   const status = draft.status ?? (kind.isCustom ? undefined : {})
   return { ...live, metadata: draft.metadata, status }
 }
@@ -305,9 +316,8 @@ function definedOnly(members: Members): Members {
 }
 
 /**
- * Empties namespaces that are being deleted, and then removes them. This is the task of kube-controller-manager's
- * namespace controller, which an embedded server lacks. An object with finalizers retains its namespace until the
- * object is removed.
+ * Empties namespaces that are being deleted, and then removes them. In a cluster, the namespace controller of
+ * kube-controller-manager does this. An object with finalizers retains its namespace until the object is removed.
  */
 export class NamespaceContents {
   readonly #context: WriteContext
@@ -321,7 +331,7 @@ export class NamespaceContents {
     this.#namespaces.subscribe(({ object }) => this.#schedule(object.metadata.name))
   }
 
-  /** From now on the objects of these kinds are deleted with their namespaces too. */
+  /** From now on, a deletion of a namespace also deletes its objects of these kinds. */
   include(kinds: readonly Kind[]): void {
     for (const kind of kinds) {
       const collection = this.#context.store.stored(kind)

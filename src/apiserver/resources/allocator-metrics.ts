@@ -1,6 +1,6 @@
 import { getOrMake } from '../../runtime/memo.ts'
 
-/** `static`: a client has chosen the address or port. */
+/** Who chose the address or port. `static`: a client. `dynamic`: the server. */
 export type AllocationScope = 'static' | 'dynamic'
 
 type Labels = Readonly<Record<string, string>>
@@ -19,7 +19,7 @@ const helps = {
 type Metric = keyof typeof helps
 
 /**
- * What the allocators of one server have done, by kube-apiserver's names. Upstream:
+ * The metrics of the allocators of one server, with the names of kube-apiserver's. Upstream:
  * pkg/registry/core/service/{ipallocator,portallocator}/metrics.go.
  */
 export class AllocatorMetrics {
@@ -32,7 +32,7 @@ export class AllocatorMetrics {
     values.set(text, (values.get(text) ?? 0) + 1)
   }
 
-  /** Sets all values of a gauge. */
+  /** Replaces all samples of a gauge. */
   set(metric: Exclude<Metric, `${string}_total`>, values: readonly (readonly [labels: Labels, value: number])[]): void {
     this.#values.set(metric, new Map(values.map(([labels, value]) => [textOf(labels), value])))
   }
@@ -54,7 +54,7 @@ export class AllocatorMetrics {
   }
 }
 
-/** No value needs an escape: they are ranges and scopes. */
+/** The labels in the text format. Their values are ranges and scopes, which need no escapes. */
 function textOf(labels: Labels): string {
   const texts = Object.entries(labels).map(([name, value]) => `${name}="${value}"`)
   return texts.length === 0 ? '' : `{${texts.join()}}`

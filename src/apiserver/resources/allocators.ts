@@ -37,7 +37,8 @@ export class ClusterIps {
     for (const cidr of this.#ranges(family)) {
       const usable = usableSize(cidr)
       const offset = BigInt(staticBlockSize(cidr))
-      // The lower part is reserved for addresses that people choose. It is used if no address is found in the rest.
+      // The lower part of a range is reserved for addresses that people choose. It is used only if the search finds
+      // none in the rest.
       const free = this.#search(cidr, offset + 1n, usable) ?? this.#search(cidr, 1n, offset)
       if (free !== undefined) return free
     }
@@ -55,7 +56,10 @@ export class ClusterIps {
     return this.#ranges(family).map(({ text }) => text)
   }
 
-  /** Sets the gauges. Upstream has one allocator for each range, which counts all IPAddresses in it. */
+  /**
+   * Sets the gauges of ClusterIPs. Upstream has one allocator for each range, which counts all IPAddresses in its
+   * range.
+   */
   report(metrics: AllocatorMetrics): void {
     const addresses = this.#ipAddresses.keys('').map(parseAddress)
     const usage = ([4, 6] as const)
@@ -70,13 +74,16 @@ export class ClusterIps {
     metrics.set('kube_apiserver_clusterip_allocator_available_ips', available)
   }
 
-  /** The families of the ready ServiceCIDRs, IPv4 first; IPv4 if there are none. */
+  /** The families of the ready ServiceCIDRs, IPv4 first; only IPv4 if no ServiceCIDR is ready. */
   families(): readonly string[] {
     const found = ([4, 6] as const).filter((family) => this.#ranges(family).length > 0)
     return found.length === 0 ? ['IPv4'] : found.map((family) => `IPv${family}`)
   }
 
-  /** The first free address from a random place on, wrapping around once. Gives up after 65,536 addresses. */
+  /**
+   * The first free address from a random place on, among the addresses number `first` to `last` of a range, wrapping
+   * around once. Gives up after 65,536 addresses.
+   */
   #search(cidr: Cidr, first: bigint, last: bigint): Address | undefined {
     const count = last - first + 1n
     if (count <= 0n) return undefined
@@ -105,7 +112,7 @@ export class ClusterIps {
   }
 }
 
-/** The size of the lower part: min(max(16, size / 16), 256), or 0 if the range has at most 16 addresses. */
+/** The size of the lower part of a range: min(max(16, size / 16), 256), or 0 if the range has at most 16 addresses. */
 function staticBlockSize(cidr: Cidr): number {
   if (cidr.size <= 16n) return 0
   const sixteenth = cidr.size / 16n

@@ -93,7 +93,7 @@ export const customResourceDefinitionKind: Kind = {
   forUpdate(draft, live) {
     const status = member(draft, 'status')
     const stored = storedVersions(draft)
-    // A write to the status, such as that of a storage migration, may remove versions.
+    // A write to the status, such as that of a storage migration, may remove versions from `storedVersions`.
     const isStatus = draft.spec === live.spec && stored.length > 0
     const all = isStatus ? stored : [...new Set([...stored, ...storageVersions(draft)])]
     return withGeneration({ ...draft, status: { ...status, storedVersions: all } }, live)
@@ -134,7 +134,7 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     ['kind', names?.kind?.toLowerCase()],
     ['listKind', names?.listKind?.toLowerCase()],
   ] as const
-  // These names are parts of URL paths.
+  // Upstream requires DNS labels for these names. It checks the two kinds in lower case.
   for (const [field, text] of labels) checkName(text, `spec.names.${field}`, dns1035LabelFault, errors)
   if (group) {
     const dotFault = group.includes('.') ? undefined : 'should be a domain with at least one dot'

@@ -62,7 +62,7 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
     withoutUnknown(object) {
       const unknown: string[] = []
       completed(object, ownSchema, unknown)
-      // Need not remove the unknown fields, because `withDefaults` removes them later.
+      // The unknown fields may stay, because `withDefaults` removes them later.
       return { known: object, unknown }
     },
     forCreate(draft) {
@@ -76,7 +76,10 @@ function kindOf(spec: Omit<DefinitionSpec, 'versions'>, version: DefinitionVersi
   }
 }
 
-/** Upstream's ValidateScaleSpec and ValidateScaleStatus; types are not enforced. */
+/**
+ * Upstream's ValidateScaleSpec and ValidateScaleStatus. Values that are not numbers pass, because types are not
+ * enforced.
+ */
 function checkReplicas(draft: Draft, scale: ScaleSubresource, errors: FieldErrors): void {
   for (const path of [scale.specReplicasPath, scale.statusReplicasPath]) {
     const replicas = parseJsonPath(path)?.(draft)
@@ -127,8 +130,8 @@ function cellOf(type: string, value: unknown, nowMs: number): ReturnType<Column[
 }
 
 /**
- * Leaves out properties that are not schemas. Stored definitions can have such properties, because their schemas are
- * not validated.
+ * The properties of a schema that are schemas themselves. Stored definitions can have other properties, because their
+ * schemas are not validated.
  */
 function propertiesOf({ properties }: JsonSchema): readonly (readonly [string, JsonSchema])[] {
   return isRecord(properties) ? Object.entries(properties).filter(([, schema]) => isRecord(schema)) : []
@@ -138,7 +141,10 @@ function textsOf(items: readonly string[]): readonly string[] {
   return Array.isArray(items) ? items.filter((item) => typeof item === 'string') : []
 }
 
-/** What managedFields need of a schema: the members of objects and the keys of lists. Types are not enforced. */
+/**
+ * The properties of a schema as managedFields needs them: the members of objects and the keys of lists. Types are not
+ * enforced. `keepsUnknown`: the schema or one around it preserves unknown fields.
+ */
 function fieldsOf(openApi: JsonSchema, keepsUnknown = keepsUnknownIn(openApi)): Readonly<Record<string, Schema>> {
   return Object.fromEntries(propertiesOf(openApi).map(([name, schema]) => [name, schemaOf(schema, keepsUnknown)]))
 }
@@ -185,7 +191,10 @@ function othersOf(openApi: JsonSchema, inherited: boolean): { readonly others?: 
   return (additionalProperties ?? isFree) ? { others: untyped } : {}
 }
 
-/** The object without the fields that its schema lacks, and with the defaults of the schema. */
+/**
+ * The object without the fields that its schema lacks, and with the defaults of the schema. Adds the paths of the
+ * fields that it leaves out to `unknown`.
+ */
 function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft {
   const completion = { unknown, defaultsLength: 0 }
   const { metadata, apiVersion, kind, ...content } = draft
@@ -197,7 +206,10 @@ function completed(draft: Draft, openApi: JsonSchema, unknown: string[]): Draft 
   }
 }
 
-/** Metadata without its unknown fields. No schema can preserve them, because metadata is a struct in Go. */
+/**
+ * Metadata without its unknown fields. No schema can preserve them, because metadata is a struct in Go. Adds their
+ * paths to `unknown`.
+ */
 function knownMetadata<T>(metadata: T, unknown: string[]): T {
   if (!isRecord(metadata)) return metadata
   const others = Object.keys(metadata).filter((name) => !metadataNames.has(name))

@@ -43,7 +43,7 @@ export const endpointsKind: Kind = {
   },
 }
 
-/** The ready addresses, with each of their ports. */
+/** The first three pairs of a ready address and a port of its subset, and how many more there are. */
 function endpointsText(object: StoredObject): string {
   const subsets = subsetsOf(object)
   if (subsets.length === 0) return '<none>'
@@ -56,7 +56,10 @@ function endpointsText(object: StoredObject): string {
   )
 }
 
-/** A generator, because ten thousand addresses with a thousand ports each would fill the memory. */
+/**
+ * All ready addresses, each with each port of its subset. A generator, because ten thousand addresses with a thousand
+ * ports each would fill the memory.
+ */
 function* addressesWithPorts(subsets: readonly Members[]): Generator<string, void, undefined> {
   for (const subset of subsets) {
     const ips = listMember(subset, 'addresses').map(({ ip }) => String(ip))
@@ -185,7 +188,7 @@ export const endpointSliceKind: Kind = {
   },
 }
 
-/** Adds the defaults. Both lists are always written, an empty one as null. */
+/** Adds the defaults. Afterwards `endpoints` and `ports` are present; an empty list becomes null. */
 function withDefaults(draft: Draft): Draft {
   const endpoints = listMember(draft, 'endpoints').map(withConditions)
   const ports = listMember(draft, 'ports').map(withPortDefaults)

@@ -125,7 +125,10 @@ export const coreEventKind: Kind = {
   validate: (draft, errors) => checkEvent(renamed(draft, names), 'reportingComponent', errors),
 }
 
-/** Checks an Event in the form of events.k8s.io/v1. Most rules are for newer Events only, which have an eventTime. */
+/**
+ * Checks an Event in the form of events.k8s.io/v1. Most rules are only for newer Events, which have an eventTime.
+ * `controllerField` is the name of the field `reportingController` in errors.
+ */
 function checkEvent(event: Draft, controllerField: string, errors: FieldErrors): void {
   const { namespace: about = '' } = member(event, 'regarding')
   const { namespace = '' } = event.metadata ?? {}

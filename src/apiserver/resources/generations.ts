@@ -6,7 +6,7 @@ export function withFirstGeneration(draft: Draft): Draft {
   return { ...draft, metadata: { ...draft.metadata, generation: 1 } }
 }
 
-/** The draft of an update: with the next generation, unless its content is the same. */
+/** The draft of an update: with the next generation, unless the content is the same as before (`isSame`). */
 export function withGeneration(draft: Draft, live: StoredObject, isSame = hasSameContent(draft, live)): Draft {
   return isSame ? draft : { ...draft, metadata: { ...draft.metadata, generation: (live.metadata.generation ?? 0) + 1 } }
 }

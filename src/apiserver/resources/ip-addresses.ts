@@ -68,7 +68,10 @@ export function cidrsOf(object: Draft): readonly string[] {
   return (member(object, 'spec').cidrs ?? []) as readonly string[]
 }
 
-/** Whether Services get addresses from a ServiceCIDR. Like upstream, counts a missing Ready condition as ready. */
+/**
+ * Whether Services get addresses from a ServiceCIDR. Like upstream, counts a missing Ready condition as ready. A
+ * ServiceCIDR that is being deleted is not ready.
+ */
 export function isReady(object: Draft): boolean {
   if (object.metadata?.deletionTimestamp !== undefined) return false
   const list = listMember(member(object, 'status'), 'conditions')

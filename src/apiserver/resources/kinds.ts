@@ -32,7 +32,7 @@ const allocator = { name: 'kube-apiserver', operation: 'Update' } as const
 export class Kinds {
   readonly #context: WriteContext
   readonly #builtIn: readonly Kind[]
-  /** By the name of the CustomResourceDefinition, in the order in which the definitions were created. */
+  /** What each CustomResourceDefinition defines, by the name of the definition. Older definitions come first. */
   readonly #defined = new Map<string, Definition>()
   readonly #onChange: () => void
   readonly #allocators: ServiceAllocators
@@ -92,8 +92,8 @@ export class Kinds {
   }
 
   /**
-   * The served kinds. If two definitions of a group have the same plural or kind, the first is served. The second is
-   * served when the first has been deleted.
+   * The served kinds. A kind of a definition is not served while its group has a built-in kind, or a served kind of an
+   * older definition, with the same plural or kind.
    */
   get all(): readonly Kind[] {
     const served = [...this.#builtIn]
@@ -121,7 +121,7 @@ export class Kinds {
     if (type === 'DELETED') this.#context.clock.schedule(0, () => this.#removeAll(before?.kinds ?? []))
   }
 
-  /** Removes the objects of a deleted definition, unless the resource has been defined again. */
+  /** Removes the objects of a deleted definition, unless their resource is served again. */
   #removeAll(kinds: readonly Kind[]): void {
     const [kind] = kinds
     if (kind === undefined) return
@@ -133,8 +133,8 @@ export class Kinds {
 }
 
 /**
- * The kinds of a definition, including those whose name is taken. `definitionChanged` is aborted when the definition
- * changes or is deleted, which ends the watches of its kinds.
+ * The kinds of a definition, including those that are not served because their name is taken. `definitionChanged` is
+ * aborted when the definition changes or is deleted, which ends the watches of its kinds.
  */
 interface Definition {
   readonly kinds: readonly Kind[]

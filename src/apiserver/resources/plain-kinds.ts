@@ -18,7 +18,7 @@ import type { StoredObject } from '../store.ts'
 /** The namespaces that upstream's NamespaceLifecycle admission protects. kube-node-lease is not among them. */
 const immortalNamespaces = ['default', 'kube-public', 'kube-system']
 
-/** The finalizer in a Namespace's spec that is removed once the Namespace is empty. */
+/** The finalizer in the spec of a Namespace, which retains the Namespace until it is empty. */
 const contentsFinalizer = 'kubernetes'
 
 export const namespaceKind: Kind = {
@@ -39,7 +39,7 @@ export const namespaceKind: Kind = {
     spec: { ...member(draft, 'spec'), finalizers: [contentsFinalizer] },
     status: { phase: 'Active' },
   }),
-  // Only the namespace controller removes the finalizer in the spec.
+  // An update cannot remove the finalizer in the spec: `NamespaceContents` removes the whole Namespace.
   forUpdate: (draft, live) => ({ ...draft, spec: live.spec }),
   refuseDelete(live) {
     const { name } = live.metadata
@@ -109,7 +109,7 @@ function checkKeys(draft: Draft, field: string, errors: FieldErrors): void {
   }
 }
 
-/** Refuses changes of `immutable` and of these fields in an immutable ConfigMap or Secret. */
+/** Refuses changes of `immutable` and of `fields` in an immutable ConfigMap or Secret. */
 function checkImmutable(
   draft: Draft,
   fields: readonly string[],
@@ -124,7 +124,7 @@ function checkImmutable(
   }
 }
 
-/** The keys that each type of Secret must have. */
+/** The keys that Secrets of these types must have. */
 const secretData: ReadonlyMap<string, readonly string[]> = new Map([
   ['kubernetes.io/dockercfg', ['.dockercfg']],
   ['kubernetes.io/dockerconfigjson', ['.dockerconfigjson']],

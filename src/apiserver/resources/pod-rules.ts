@@ -9,7 +9,7 @@ import { checkName, checkOneOf, protocols } from './endpoints.ts'
 const restartPolicies = ['Always', 'OnFailure', 'Never']
 const pullPolicies = ['Always', 'IfNotPresent', 'Never']
 
-/** The rules of upstream's ValidatePodSpec that manifests break most often, in upstream's order. */
+/** Checks those rules of upstream's ValidatePodSpec that manifests break most often, in upstream's order. */
 export function validatePodSpec(spec: Members, errors: FieldErrors): void {
   const containers = listMember(spec, 'containers')
   const volumes = new Set(listMember(spec, 'volumes').map(({ name }) => name))
@@ -61,7 +61,7 @@ const mutableFields = [
   '`spec.terminationGracePeriodSeconds` (allow it to be set to 1 if it was previously negative)',
 ]
 
-/** Upstream's ValidatePodUpdate, whose last message also has a diff of Go structs, which is left out here. */
+/** Upstream's ValidatePodUpdate. Its last message also has a diff of Go structs, which is left out here. */
 export function validatePodUpdate(draft: Draft, live: StoredObject, errors: FieldErrors): void {
   const [spec, before] = [member(draft, 'spec'), member(live, 'spec')]
   if (spec === before) return
@@ -91,7 +91,7 @@ export function validatePodUpdate(draft: Draft, live: StoredObject, errors: Fiel
   }
 }
 
-/** Checks the deadline, and returns whether to check the other fields. */
+/** Checks the deadline. Returns whether to check the fields after it too. */
 function checkDeadline(seconds: unknown, before: unknown, errors: FieldErrors): boolean {
   const path = 'spec.activeDeadlineSeconds'
   if (seconds === undefined && before !== undefined) {
@@ -110,7 +110,10 @@ function checkTolerations(tolerations: readonly Members[], before: readonly Memb
   errors.forbidden('spec.tolerations', 'existing toleration can not be modified except its tolerationSeconds')
 }
 
-/** The fields that an update must leave as they are. While a Pod has scheduling gates, its placement may change. */
+/**
+ * The fields of `spec` that an update must leave as they are. `before` is the stored spec: while it has scheduling
+ * gates, `nodeSelector` and `affinity` may change.
+ */
 function immutablePart(spec: Members, before: Members): object {
   const { activeDeadlineSeconds: _deadline, tolerations: _tolerations, schedulingGates: _gates, ...fixed } = spec
   const isGated = listMember(before, 'schedulingGates').length > 0
@@ -126,7 +129,9 @@ function immutablePart(spec: Members, before: Members): object {
   }
 }
 
-/** The value without its empty parts. Go programs send empty values of fields that others leave out. */
+/**
+ * The value without empty members at any depth. Go programs send empty values of fields that other clients leave out.
+ */
 function withoutEmpty(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(withoutEmpty)
   if (typeof value !== 'object' || value === null) return value

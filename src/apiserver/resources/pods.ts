@@ -159,8 +159,8 @@ function withBothAddresses(status: Members): Members {
 }
 
 /**
- * A Pod on a Node stays until somebody, usually the kubelet, deletes it with grace period 0. A Pod without a Node, or
- * one that has ended, is removed at once.
+ * The grace period of a deletion, in seconds. With a period above 0 the Pod stays until somebody, usually the kubelet,
+ * deletes it with the period 0. A Pod without a Node, or one that has ended, always gets the period 0.
  */
 function graceSeconds(pod: StoredObject, asked: number | undefined): number {
   const { nodeName, terminationGracePeriodSeconds } = member(pod, 'spec')
@@ -181,8 +181,9 @@ function readyContainers(pod: StoredObject): string {
 }
 
 /**
- * `Terminating` (on a lost Node, `Unknown`) while the Pod is being deleted. Otherwise the reason of the first container
- * that waits or has ended. If there is none, the reason or phase of the Pod.
+ * `Terminating` (on a lost Node, `Unknown`) while the Pod is being deleted. Otherwise why the first container waits or
+ * has ended: the reason or, after its end, the signal or exit code. If no container waits with a reason or has ended,
+ * the reason or phase of the Pod.
  */
 function podStatus(pod: StoredObject): string {
   const { phase, reason } = member(pod, 'status')

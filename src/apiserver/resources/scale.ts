@@ -16,7 +16,9 @@ const resource: Resource<KubeObject> = {
   namespaced: true,
 }
 
-/** An autoscaling/v1 Scale: the replicas of a custom resource, read and written at its subresource `scale`. */
+/**
+ * An autoscaling/v1 Scale: the replicas of a custom resource, which clients read and write at its subresource `scale`.
+ */
 export const scaleKind: Kind = {
   resource,
   schema: s.kindSchema({
@@ -47,11 +49,17 @@ function replicasColumn(name: string, part: string): Column {
   return { name, type: 'integer', cell: (scale) => Number(member(scale, part).replicas ?? 0) }
 }
 
-/** Stands for the replicas of an object that has none: the smallest int32, which no client can mean. */
+/**
+ * Stands for the replicas of an object that has none: the smallest int32, which no client sends as a number of
+ * replicas.
+ */
 const NO_REPLICAS = -2_147_483_648
 export const MAX_REPLICAS = 2_147_483_647
 
-/** The Scale of an object. @throws Refusal 500 if the object has no replicas, or replicas of another type */
+/**
+ * The Scale of an object.
+ * @throws Refusal 500 if the object has no desired replicas, or a value of the wrong type at a path
+ */
 export function scaleOf(paths: ScalePaths, live: StoredObject): StoredObject {
   const scale = anyScaleOf(paths, live)
   if (valueAt(live, paths.specReplicas) === undefined) {
@@ -60,7 +68,7 @@ export function scaleOf(paths: ScalePaths, live: StoredObject): StoredObject {
   return scale
 }
 
-/** As {@link scaleOf}, but the spec is empty if the object has no replicas. */
+/** As {@link scaleOf}, but the spec is empty if the object has no desired replicas. */
 function anyScaleOf({ specReplicas, statusReplicas, labelSelector }: ScalePaths, live: StoredObject): StoredObject {
   const { name, namespace, uid, resourceVersion, creationTimestamp } = live.metadata
   const desired = numberAt(live, specReplicas) ?? NO_REPLICAS
@@ -75,14 +83,18 @@ function anyScaleOf({ specReplicas, statusReplicas, labelSelector }: ScalePaths,
   } as StoredObject
 }
 
-/** The Scale that a patch changes. It has {@link NO_REPLICAS} if the object has no replicas. @throws Refusal 500 */
+/**
+ * The Scale that a patch changes. If the object has no desired replicas, the Scale has {@link NO_REPLICAS}.
+ * @throws Refusal 500
+ */
 export function scaleToPatch(paths: ScalePaths, live: StoredObject): StoredObject {
   const scale = anyScaleOf(paths, live)
   return valueAt(live, paths.specReplicas) === undefined ? { ...scale, spec: { replicas: NO_REPLICAS } } : scale
 }
 
 /**
- * The object with the replicas of a Scale, and with the resourceVersion and uid that the Scale names.
+ * The object with the replicas of a Scale, and with the resourceVersion and uid that the Scale names; by default those
+ * of `live`.
  * @throws Refusal 400 or 500
  */
 export function scaled(paths: ScalePaths, live: StoredObject, scale: Draft): Draft {

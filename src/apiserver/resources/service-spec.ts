@@ -127,7 +127,7 @@ function withPortDefaults(port: Members): Members {
 
 /**
  * Decides the IP families of a spec and their policy (upstream's Allocators.initIPFamilyFields). `configured` are the
- * families that the cluster has, the default one first.
+ * families of the cluster, the default one first.
  */
 export function withFamilies(
   spec: ServiceSpec,
@@ -159,8 +159,8 @@ export function withFamilies(
 }
 
 /**
- * Whether an update preserves the IP families. With PreferDualStack, the families change only if the type, addresses or
- * families of the spec change.
+ * Whether an update leaves the IP families as they are: with PreferDualStack before and after, if the update changes
+ * neither the type nor the addresses nor the families of the spec.
  */
 export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
   return (
@@ -172,7 +172,7 @@ export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined
   )
 }
 
-/** The requested families, then the families of the requested addresses. */
+/** The requested families. Further requested addresses add their families. */
 function inferred(
   asked: readonly string[] | undefined,
   clusterIPs: readonly string[] | undefined,
@@ -237,7 +237,10 @@ const types = ['ClusterIP', 'ExternalName', 'LoadBalancer', 'NodePort']
 const affinities = ['ClientIP', 'None']
 const policies = ['PreferDualStack', 'RequireDualStack', 'SingleStack']
 
-/** The main rules of upstream's ValidateService and ValidateServiceUpdate. For traffic see `validateTraffic`. */
+/**
+ * Checks the main rules of upstream's ValidateService and ValidateServiceUpdate. `validateTraffic` checks those for
+ * traffic.
+ */
 export function validateService(draft: Draft, errors: FieldErrors, live: Draft | undefined): void {
   const spec = specOf(draft)
   const ports = spec.ports ?? []
@@ -301,8 +304,8 @@ function checkExternalName(spec: ServiceSpec, errors: FieldErrors): void {
 }
 
 /**
- * Checks the requested addresses and families, without allocation. Addresses that `live` has count as valid (upstream's
- * ValidateServiceClusterIPsRelatedFields).
+ * Checks the requested addresses and families, but not whether they are free. Addresses that `live` has count as valid
+ * (upstream's ValidateServiceClusterIPsRelatedFields).
  */
 export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined, errors: FieldErrors): void {
   if (spec.type === 'ExternalName') return
@@ -322,7 +325,7 @@ export function checkAddresses(spec: ServiceSpec, live: ServiceSpec | undefined,
   if (checkIps(ips, live?.clusterIPs ?? [], path, errors)) checkFamiliesOfIps(ips, ipFamilies, path, errors)
 }
 
-/** Checks that each value is an address, or the only value `None`. Returns whether all are valid. */
+/** Checks that each value is an address, or the only value `None`. Returns whether each value is valid. */
 function checkIps(ips: readonly string[], live: readonly string[], path: string, errors: FieldErrors): boolean {
   let areValid = true
   for (const [index, ip] of ips.entries()) {
@@ -356,7 +359,11 @@ function checkFamiliesOfIps(
   }
 }
 
-/** The second ClusterIP may be added or removed; nothing else may change (validateUpgradeDowngradeClusterIPs). */
+/**
+ * A ClusterIP may not change once it is set, but the second one may be added or removed
+ * (validateUpgradeDowngradeClusterIPs). Does not apply from or to an ExternalName, nor while the Service stays
+ * headless.
+ */
 function checkClusterIpsUnchanged(spec: ServiceSpec, live: ServiceSpec, errors: FieldErrors): void {
   if (live.type === 'ExternalName' || spec.type === 'ExternalName') return
   if (isHeadless(live) && isHeadless(spec)) return

@@ -19,7 +19,9 @@ export function needsHealthCheckPort({ type, externalTrafficPolicy }: Members): 
   return type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 }
 
-/** Removes fields that the new type does not need, unless the update changes them (dropTypeDependentFields). */
+/**
+ * Removes fields that the Service needed and no longer needs, unless the update changes them (dropTypeDependentFields).
+ */
 export function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   const dropped = new Set<string>()
   const drop = (fields: readonly string[], isNeeded: (spec: ServiceSpec) => boolean): void => {

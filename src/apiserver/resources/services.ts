@@ -95,7 +95,7 @@ function allocation(allocators: ServiceAllocators): Pick<Kind, 'reserve' | 'rele
 }
 
 /**
- * Completes the IP families of a spec, and checks its addresses. This comes before `validate`, because upstream
+ * Completes the IP families of a spec, and checks its addresses. This happens before `validate`, because upstream
  * allocates addresses before it validates anything else.
  * @throws Refusal 422
  */
@@ -114,7 +114,7 @@ function addressed(
   return complete
 }
 
-/** Finds the addresses and ports that the Service lacks, and checks those that it requests. */
+/** Finds addresses and ports that the Service lacks, and checks those that it requests. @throws Refusal 422 or 500 */
 function reserve(allocators: ServiceAllocators, draft: Draft, live: StoredObject | undefined): Reservation {
   const name = draft.metadata?.name ?? ''
   const old = live === undefined ? undefined : specOf(live)
@@ -270,8 +270,9 @@ function withOneClusterIp(spec: ServiceSpec): ServiceSpec {
 }
 
 /**
- * An update that omits the addresses preserves them. If it changes `clusterIP` but not `clusterIPs`, the list follows
- * `clusterIP` (upstream's patchAllocatedValues and normalizeClusterIPs).
+ * An update that omits the addresses preserves them, unless the Service is or was an ExternalName. If the update
+ * changes `clusterIP` but not `clusterIPs`, the list follows `clusterIP` (upstream's patchAllocatedValues and
+ * normalizeClusterIPs).
  */
 function withClusterIps(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   const isAddressed = spec.type !== 'ExternalName' && old.type !== 'ExternalName'
@@ -287,7 +288,10 @@ function withClusterIps(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   } as ServiceSpec
 }
 
-/** An update that omits NodePorts or the port of health checks preserves them. Ports are matched by name. */
+/**
+ * An update that omits NodePorts or the port of health checks preserves them, if the Service needed them before and
+ * still does. Ports are matched by name.
+ */
 function withNodePorts(next: ServiceSpec, old: ServiceSpec): ServiceSpec {
   const isChecked = needsHealthCheckPort(next) && needsHealthCheckPort(old) && !next.healthCheckNodePort
   const spec = isChecked ? { ...next, healthCheckNodePort: old.healthCheckNodePort as number } : next

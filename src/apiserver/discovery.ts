@@ -106,8 +106,8 @@ const aggregatedVersions = ['v2', 'v2beta1'] as const
 
 /**
  * The aggregated discovery document of /api or /apis, with its content type, in the newest version that the client
- * accepts. Undefined if the client accepts no version, or for another path. The parameters of the media type must match
- * exactly, because a client finds no kinds in a document of a version that it does not accept.
+ * accepts. Undefined if the client accepts neither version, or for another path. The parameters of the media type must
+ * match exactly, because a client finds no kinds in a document of a version that it does not accept.
  */
 export function aggregatedDiscovery(kinds: readonly Kind[], request: ApiRequest): ApiResponse | undefined {
   const { path } = request

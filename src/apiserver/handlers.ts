@@ -83,9 +83,10 @@ export class Handlers {
   }
 
   /**
-   * Removes the unknown fields of an object, with warnings unless `fieldValidation` is `Ignore`. Those of a custom
-   * resource are only found here; `withDefaults` removes them. With `Strict`, throws the error of `refusal` if there
-   * are unknown fields. If neither the request nor the server sets `fieldValidation`, returns the object unchanged.
+   * Removes the unknown fields of an object, with warnings unless `fieldValidation` is `Ignore`. Unknown fields of a
+   * custom resource are only found here; `withDefaults` removes them later. With `Strict`, throws the error of
+   * `refusal` if there are unknown fields. If neither the request nor the server sets `fieldValidation`, returns the
+   * object unchanged.
    * @throws Refusal 400 for a value of the wrong type
    */
   #known(kind: Kind, object: unknown, { query }: Pick<ApiRequest, 'query'>, refusal: RefusalOfUnknown): unknown {

@@ -325,8 +325,8 @@ function* partsOf(body: unknown, name: string): Generator<Buffer, void, undefine
 }
 
 /**
- * Resolves when Node's write buffer is empty or the connection is closed. If that takes `withinMs`, disconnects the
- * client.
+ * Resolves when Node's write buffer is empty or the connection is closed. If that takes longer than `withinMs`,
+ * disconnects the client.
  */
 async function sent(response: ServerResponse, withinMs: number): Promise<void> {
   if (response.destroyed || response.writableFinished) return
@@ -350,8 +350,8 @@ function jsonLine(value: unknown): string {
 
 /**
  * Whether a client accepts this server's answers: JSON, or text for health and metrics. A client that names no type, or
- * accepts any, is served; a client that reads only protobuf gets 406. `openApiV2` checks what the client accepts of the
- * OpenAPI v2 document.
+ * accepts any, is served; a client that reads only protobuf gets 406. For the OpenAPI v2 document, `openApiV2` checks
+ * this instead.
  */
 function acceptsJson(accept: string | undefined): boolean {
   return accept === undefined || accept === '' || /application\/(?:json|\*)|\*\/\*|text\/(?:plain|html)/.test(accept)

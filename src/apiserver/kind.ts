@@ -73,9 +73,9 @@ export interface Kind {
   /** What is wrong with a name; undefined: nothing. @default dnsSubdomainFault */
   readonly nameFault?: (name: string) => string | undefined
   readonly withDefaults?: (draft: Draft) => Draft
-  /** Fields that the server sets at creation: an initial status, a generation. */
+  /** Sets the fields that the server decides at a create, such as an initial status or a generation. */
   readonly forCreate?: (draft: Draft) => Draft
-  /** Fields that the server sets at an update; `live` is the stored object. */
+  /** Sets the fields that the server decides at an update. `live` is the stored object. */
   readonly forUpdate?: (draft: Draft, live: StoredObject) => Draft
   readonly validate?: (draft: Draft, errors: FieldErrors, live: StoredObject | undefined) => void
   /**

@@ -56,7 +56,7 @@ export function checkTarget(draft: Draft, namespace: string | undefined, name: s
 
 /**
  * The metadata of a new object, without managedFields. Fields that only the server sets are dropped or replaced. If the
- * body has only a `generateName`, the name is generated. Without both there is no name.
+ * body has only a `generateName`, the name is generated. If it has neither, the result has no name.
  */
 export function metaForCreate(
   draft: Draft,

@@ -114,7 +114,7 @@ export class Collection {
     return this.#objects.get(key)
   }
 
-  /** The keys that begin with `prefix`, sorted. With an empty prefix, later writes change the result. */
+  /** The keys that begin with `prefix`, sorted. The result for an empty prefix changes with later writes. */
   keys(prefix: string): readonly string[] {
     if (prefix === '') return this.#keys
     const from = this.#indexOf(prefix)
@@ -204,7 +204,7 @@ export class Collection {
     for (const { bytes } of dropped) this.#historyBytes -= bytes
   }
 
-  /** How many of the oldest changes to discard, so that the others have at most half of {@link MAX_HISTORY_BYTES}. */
+  /** How many of the oldest changes to discard, so that the others take at most half of {@link MAX_HISTORY_BYTES}. */
   #olderHalf(): number {
     let left = this.#historyBytes
     let count = 0

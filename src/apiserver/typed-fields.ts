@@ -52,7 +52,7 @@ export function compare(before: unknown, after: unknown, schema: Schema | undefi
   return changes
 }
 
-/** The nodes of one path in the three sets. At least one of the two parts is defined. */
+/** The nodes of one path in the three sets of a comparison. At least one of `before` and `after` is defined. */
 function changesAt(before: Part | undefined, after: Part | undefined, depth: number): Partial<Comparison> {
   const { schema, isItem } = (after ?? before) as Part
   const isSame = (): boolean => before !== undefined && after !== undefined && equalJson(before.value, after.value)

@@ -19,8 +19,8 @@ const helps = {
 type Metric = keyof typeof helps
 
 /**
- * The metrics of the allocators of one server, with the names of kube-apiserver's. Upstream:
- * pkg/registry/core/service/{ipallocator,portallocator}/metrics.go.
+ * The metrics of the allocators of one server, under upstream's names
+ * (pkg/registry/core/service/{ipallocator,portallocator}/metrics.go).
  */
 export class AllocatorMetrics {
   /** The values by metric and by labels as text. */

@@ -81,8 +81,8 @@ export class ClusterIps {
   }
 
   /**
-   * The first free address from a random place on, among the addresses number `first` to `last` of a range, wrapping
-   * around once. Gives up after 65,536 addresses.
+   * Searches the addresses number `first` to `last` of a range for a free one, from a random number on, wrapping around
+   * once. Gives up after 65,536 addresses.
    */
   #search(cidr: Cidr, first: bigint, last: bigint): Address | undefined {
     const count = last - first + 1n

@@ -134,7 +134,7 @@ function validateDefinition(draft: Draft, errors: FieldErrors, live: StoredObjec
     ['kind', names?.kind?.toLowerCase()],
     ['listKind', names?.listKind?.toLowerCase()],
   ] as const
-  // Upstream requires DNS labels for these names. It checks the two kinds in lower case.
+  // Upstream requires DNS labels for these names, and checks `kind` and `listKind` in lower case.
   for (const [field, text] of labels) checkName(text, `spec.names.${field}`, dns1035LabelFault, errors)
   if (group) {
     const dotFault = group.includes('.') ? undefined : 'should be a domain with at least one dot'

@@ -57,8 +57,8 @@ function endpointsText(object: StoredObject): string {
 }
 
 /**
- * All ready addresses, each with each port of its subset. A generator, because ten thousand addresses with a thousand
- * ports each would fill the memory.
+ * All ready addresses, each with each port of its subset, or alone if the subset has no ports. A generator, because ten
+ * thousand addresses with a thousand ports each would fill the memory.
  */
 function* addressesWithPorts(subsets: readonly Members[]): Generator<string, void, undefined> {
   for (const subset of subsets) {

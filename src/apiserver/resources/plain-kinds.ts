@@ -94,7 +94,7 @@ function checkSize(byteCounts: readonly number[], field: string, errors: FieldEr
 /** Upstream's MaxSecretSize, which is also the limit of ConfigMaps. */
 const MAX_DATA_BYTES = 1024 * 1024
 
-/** Checks the keys of a ConfigMap's or Secret's data, which are used as file names. */
+/** Checks the keys of the data of a ConfigMap or Secret. Volumes use these keys as file names. */
 function checkKeys(draft: Draft, field: string, errors: FieldErrors): void {
   for (const key of Object.keys(member(draft, field))) {
     if (!/^[-._a-zA-Z0-9]{1,253}$/.test(key)) {

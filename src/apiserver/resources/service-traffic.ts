@@ -20,7 +20,8 @@ export function needsHealthCheckPort({ type, externalTrafficPolicy }: Members): 
 }
 
 /**
- * Removes fields that the Service needed and no longer needs, unless the update changes them (dropTypeDependentFields).
+ * Removes the fields that `old` needed and `spec` does not need, unless the update changes them
+ * (dropTypeDependentFields).
  */
 export function withoutOtherTypesFields(spec: ServiceSpec, old: ServiceSpec): ServiceSpec {
   const dropped = new Set<string>()
@@ -56,7 +57,7 @@ export function withIpModes(status: Members): Members {
   return { ...status, loadBalancer: { ...loadBalancer, ingress: complete } }
 }
 
-/** The rules for how traffic reaches a Service: policies, load balancers, node ports, affinity. */
+/** Checks the rules for how traffic reaches a Service: policies, load balancers, node ports, affinity. */
 export function validateTraffic(draft: Draft, errors: FieldErrors, live: Draft | undefined): void {
   const spec = specOf(draft)
   if (live !== undefined) checkFixed(spec, specOf(live), errors)

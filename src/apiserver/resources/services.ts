@@ -33,7 +33,7 @@ export interface ServiceAllocators {
 }
 
 export interface ServiceKindOptions {
-  /** The IP families of the cluster, the default one first: `IPv4`, `IPv6`. */
+  /** The IP families of the cluster (`IPv4`, `IPv6`), the default one first. */
   readonly families: () => readonly string[]
   /** Undefined if the server allocates nothing: Services then have only the addresses and ports that clients set. */
   readonly allocators: ServiceAllocators | undefined
@@ -203,7 +203,7 @@ function withPorts(
   const given = spec.ports ?? []
   const pairs = new Set(given.map(({ protocol, nodePort }) => `${protocol} ${nodePort}`))
   const reserved = new Set([...allPortsOf(old), ...allPortsOf(spec)])
-  /** The NodePort chosen for each port number so far. */
+  /** The NodePort of each port number so far. */
   const chosen = new Map<number, number>()
   /** The given NodePorts so far. */
   const used = new Set<number>()

@@ -10,12 +10,12 @@ type Change = { readonly atMs: number } & (
 )
 
 /**
- * Computes the connections of simulated clients between time 0 and `untilMs` from a history. Each client begins a
- * connection every `intervalMs`, whatever the result of its earlier connections. The clients take turns at nearly even
- * intervals, with some randomness. Each client learns of a change of the EndpointSlice `watchDelayMs` late, as its
- * kube-proxy does, and picks an address of the slice with equal probability. {@link ObservedFleet} determines the
- * outcome. A connection without an answer for `timeoutMs` is black-holed. Served connections are counted by the second.
- * The result is in the order of time. Pure.
+ * Computes, from a history, the connections that simulated clients begin between time 0 and `untilMs`. Each client
+ * begins a connection every `intervalMs`, whatever the result of its earlier connections. The clients take turns at
+ * nearly even intervals, with some randomness. Each client learns of a change of the EndpointSlice `watchDelayMs` after
+ * the change, as its kube-proxy does. For each connection the client picks one of the addresses that it knows, with
+ * equal probability. {@link ObservedFleet.meets} determines the outcome. A connection without an answer for `timeoutMs`
+ * is black-holed. Served connections are counted by the second. The result is in the order of time. Pure.
  */
 export function simulateClients(
   events: readonly DrillEvent[],
@@ -32,7 +32,10 @@ export function simulateClients(
   let known: readonly string[] = []
   let connections = 0
 
-  /** Makes all connections that begin before `endMs`. Call it before each change of an address or an outcome. */
+  /**
+   * Makes all connections that begin before `endMs`. Call this before each change of the known addresses or of an
+   * outcome.
+   */
   const connectUntil = (endMs: number): void => {
     const allServe = known.length > 0 && known.every((address) => meets(address) === 'served')
     for (; count > 0; connections++) {
@@ -54,7 +57,7 @@ export function simulateClients(
   return inOrder([...served.events(), ...failed])
 }
 
-/** Counts served connections by the second instead of listing each. The result is in the order of time. */
+/** Replaces the served connections by one `served` event for each second. The result is in the order of time. */
 export function condenseServed(events: readonly DrillEvent[]): readonly DrillEvent[] {
   const served = new ServedCounter()
   const others = events.filter((event) => {
@@ -65,7 +68,7 @@ export function condenseServed(events: readonly DrillEvent[]): readonly DrillEve
   return inOrder([...others, ...served.events()])
 }
 
-/** The same events in the order of time; those of one moment keep their order. */
+/** The same events in the order of time. Events of one moment keep their order. */
 export function inOrder<Each extends DrillEvent>(events: readonly Each[]): readonly Each[] {
   return events.toSorted((a, b) => a.atMs - b.atMs)
 }
@@ -89,7 +92,7 @@ function changesOf(events: readonly DrillEvent[], { watchDelayMs, timeoutMs }: C
   const outcomes = new Map<string, { readonly outcome: ConnectionOutcome; readonly sinceMs: number }>()
   for (const event of events) {
     if (event.type === 'listed' && event.object === 'slice') {
-      // Clients know the first list without a delay.
+      // Clients know a list of time 0 or before without a delay.
       const knownAtMs = event.atMs <= 0 ? event.atMs : event.atMs + watchDelayMs
       changes.push({ atMs: knownAtMs, addresses: event.addresses ?? [] })
     }

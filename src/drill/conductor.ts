@@ -10,15 +10,15 @@ import { DrillError, type DrillTarget, type Primitive } from './target.ts'
 
 /** The faults that `heal` ends. */
 const healed: readonly Primitive['type'][] = ['cut', 'slow', 'fault', 'own-etcd', 'readyz']
-/** One error serves all aborts, because each new one would cost a stack trace. */
+/** One error serves all aborts, because each new error would cost a stack trace. */
 const OVER = new Error('over')
 /** How long the fleet may take to start, in milliseconds. */
 const START_LIMIT_MS = 90_000
-/** How long one master of a rolling restart may take to be listed again, in milliseconds. */
+/** How long `rolling-restart` and `roll-config` wait until a master is listed again, in milliseconds. */
 const LISTED_AGAIN_LIMIT_MS = 30_000
 /** How long steps may go on after the end of the scenario, in milliseconds: a step may wait for a hung process. */
 const OVERTIME_MS = 600_000
-/** The interval between checks of the fleet, in milliseconds. Most changes of real processes cause no event. */
+/** The interval between checks of the fleet, in milliseconds. Most changes of a real process trigger no check. */
 const POLL_MS = { sim: 1_000, live: 500 }
 
 const paths = {
@@ -72,7 +72,7 @@ export class Conductor {
     }
   }
 
-  /** Resolves when all masters are healthy, and the slice lists the expected addresses. */
+  /** Starts all masters. As soon as they are healthy, and the slice lists the expected addresses, time 0 begins. */
   async #start(): Promise<void> {
     const { fleet } = this.#scenario
     for (const master of fleet.masters) await this.#fleet.add(master)
@@ -206,7 +206,7 @@ export class Conductor {
       const member = this.#fleet.member(name)
       if (member === undefined || this.#fleet.roster.isRetired(name)) continue
       if (step.action === 'roll-config') {
-        // A kube-apiserver has no sidecar, and its settings are not ours.
+        // A kube-apiserver has no sidecar to configure.
         if (member.kind === 'kube-apiserver') continue
         this.#fleet.roster.configure(name, step.settings)
         await this.#fleet.do({ type: 'configure', master: name, settings: step.settings })

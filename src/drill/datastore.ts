@@ -2,8 +2,8 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Random } from '../runtime/random.ts'
 
 /**
- * Whether one API server reaches its datastore. `fails`: the server answers every request with 500 at once. `hangs`:
- * the server answers only probes, as a kube-apiserver whose etcd has been killed (measured on 1.36).
+ * Whether one API server reaches its datastore. `fails`: the server answers every API request with 500 at once.
+ * `hangs`: the server answers only probes, as a kube-apiserver whose etcd has been killed (measured on 1.36).
  */
 export type StoreState = 'ok' | 'fails' | 'hangs'
 
@@ -52,8 +52,8 @@ export class Datastore {
 }
 
 /**
- * The state of the datastore as one API server sees it. An outage may have several causes at once, and ends with the
- * last cause.
+ * The state of the datastore as one API server sees it. An outage may have several causes at once, and ends when the
+ * last cause ends.
  */
 export class ServerStore {
   #cut = false

@@ -1,9 +1,10 @@
 import type { MemberState } from '../verify/member-state.ts'
 
 /**
- * An observation during a drill. `atMs` is the true time since all masters were listed, negative before. All events in
- * their order are the history of a drill. Figures, transcript and timelines are computed from this history. Events are
- * plain JSON without messages of Node or libraries, so that a seed gives the same history on every version of Node.
+ * An observation during a drill. `atMs` is the true time since all masters were listed, in milliseconds; it is negative
+ * before that. All events in their order are the history of a drill. Figures, transcript and timelines are computed
+ * from this history. Events are plain JSON. Those of a simulated fleet contain no messages of Node or libraries, so
+ * that a seed gives the same history on every version of Node.
  */
 export type DrillEvent = { readonly atMs: number } & (
   | { readonly type: 'step'; readonly action: string; readonly masters: readonly string[]; readonly text: string }
@@ -20,8 +21,9 @@ export type DrillEvent = { readonly atMs: number } & (
       readonly damage: boolean
     }
   /**
-   * The addresses with leases in the store, sorted. An address occurs twice if two masters hold a lease for it. Not
-   * observed with `none` and `master-count`.
+   * The addresses with leases in the store, sorted. In the lease stores `kubernetes` and `memory` an address occurs
+   * twice if two masters hold a lease for it; `etcd` and `kine` have one lease for each address. With `none` and
+   * `master-count` our masters have no leases.
    */
   | { readonly type: 'leases'; readonly addresses: readonly string[] }
   /**
@@ -57,7 +59,7 @@ export interface MemberStatus {
   readonly clientConnections: 'served' | 'refused' | 'black-holed'
   /** Whether the member may still renew its lease. */
   readonly renewing: boolean
-  /** Whether the member runs, is connected, and its server is ready. */
+  /** Whether the member runs and is connected, and its server is ready. */
   readonly healthy: boolean
 }
 
@@ -113,7 +115,7 @@ export class ObservedFleet {
     return this.#members
   }
 
-  /** The addresses in the EndpointSlice; undefined while it is gone. */
+  /** The addresses in the EndpointSlice; undefined while there is no EndpointSlice. */
   get slice(): readonly string[] | undefined {
     return this.#slice
   }

@@ -6,13 +6,14 @@ import { Roster } from './scenario/names.ts'
 import type { MasterPlan, Part } from './scenario/scenario.ts'
 import type { DrillTarget, Primitive } from './target.ts'
 
-/** One error serves all aborts, because each new one would cost a stack trace. */
+/** One error serves all aborts, because each new error would cost a stack trace. */
 const OVER = new Error('over')
-/** How long a stopped process may take to end, in milliseconds. Then it is killed, as a kubelet would do. */
+/** How long a process may take to end after SIGTERM, in milliseconds. Then it is killed, as a kubelet would do. */
 const GRACE_MS = 30_000
 /**
- * How long a stopped server continues to serve after its sidecar has ended, in milliseconds. kube-apiserver's
- * --shutdown-delay-duration has the same purpose: every client learns in time that the address is gone.
+ * If both processes of a master are stopped: how long the server serves after the sidecar has ended, in milliseconds.
+ * kube-apiserver's `--shutdown-delay-duration` has the same purpose: every client learns in time that the address is
+ * gone.
  */
 const SERVING_ON_MS = 2_000
 /** The interval between checks of a condition for which there is no event, in milliseconds. */
@@ -22,8 +23,8 @@ type ProcessPart = Exclude<Part, 'both'>
 
 /**
  * Performs the primitives of steps on a fleet, and lets the recorder check the fleet before and after each primitive. A
- * fault with an owner lasts until {@link release}. Retired masters are left alone. After the signal is aborted, every
- * action and every wait rejects with the signal's reason.
+ * fault with an owner lasts until {@link release}. Primitives for retired masters do nothing. After the signal is
+ * aborted, every action and every wait rejects with the signal's reason.
  */
 export class FleetControl {
   readonly roster = new Roster()
@@ -80,7 +81,7 @@ export class FleetControl {
     )
   }
 
-  /** Performs primitives one after the other, but does not start a sidecar that is running. */
+  /** Performs primitives one after the other. Does not start a sidecar that has neither ended nor received SIGTERM. */
   async doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
     for (const primitive of primitives) {
       // A second process would run beside the first one until the end of the drill.
@@ -149,7 +150,10 @@ export function toParts(
   return masters.flatMap((master) => partsOf(part).map((one): Primitive => ({ type, master, part: one })))
 }
 
-/** The owner of faults: one performance of a step, or its part for one master. Compared by identity. */
+/**
+ * The owner of faults: one performance of a step, or the part of this performance for one master. Owners are compared
+ * by identity.
+ */
 export type Owner = object
 
 interface Fault {

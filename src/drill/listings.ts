@@ -21,7 +21,10 @@ import { decodeHolder } from '../kubernetes-service/leases/master-leases.ts'
 import type { MemoryLeaseRegistry } from '../kubernetes-service/leases/memory.ts'
 import type { Listing, ObservedObjects, ObservedService } from '../verify/observation.ts'
 
-/** The timeout of watches, in seconds: longer than any drill, so that no server ends the watches of observers. */
+/**
+ * The timeout of watches, in seconds. It is longer than any drill of a scenario file, so that this timeout ends no
+ * watch of an observer.
+ */
 const WATCH_SECONDS = 172_800
 const SECURE_PORT = 6443
 
@@ -112,7 +115,10 @@ function serviceOf({ metadata, spec }: Service): ObservedService {
 /** Receives the addresses with leases in the store, sorted, at each change. */
 type ReportLeases = (addresses: readonly string[]) => void
 
-/** The addresses of a store's leases by key. Reports them only when they have changed. */
+/**
+ * The addresses of the leases in a store, by the keys of the leases. Reports the addresses only if they have changed
+ * since the last report.
+ */
 class LeaseAddresses {
   readonly #byKey = new Map<string, string>()
   readonly #report: ReportLeases
@@ -148,7 +154,7 @@ export async function followEtcdLeases(
 ): Promise<void> {
   const addresses = new LeaseAddresses(report)
   const keys = new EtcdLeaseKeys(prefix)
-  /** The changes that arrived during the current list; undefined without a list. */
+  /** The changes that have arrived during the current list request; undefined while there is no such request. */
   let waiting: KeyChange[] | undefined
   const apply = (changes: readonly KeyChange[]): void => {
     for (const { type, key } of changes) {
@@ -156,12 +162,12 @@ export async function followEtcdLeases(
     }
     addresses.report()
   }
-  // The watch was interrupted, so a list must find the changes that it missed.
+  // The watch may have missed changes, so this lists all leases.
   const listAgain = async (): Promise<void> => {
     const arrived: KeyChange[] = []
     waiting = arrived
     const found = await etcd.list(keys.leases, { signal }).catch(() => undefined)
-    // A later list has begun, and replaces this one.
+    // A later list request has begun, and replaces this one.
     if (waiting !== arrived) return
     waiting = undefined
     if (found === undefined) return apply(arrived)
@@ -177,7 +183,7 @@ export async function followEtcdLeases(
   await etcd.watch(keys.leases, { onChange, report: () => {}, signal })
 }
 
-/** Follows the Lease objects of masters, until the signal is aborted. */
+/** Follows the Lease objects of masters. Ends and rejects as {@link followListings} does. */
 export async function followKubernetesLeases(api: KubeApi, report: ReportLeases, signal: AbortSignal): Promise<void> {
   const addresses = new LeaseAddresses(report)
   const query = {

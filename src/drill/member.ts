@@ -1,8 +1,8 @@
 import type { FleetPlan } from './scenario/scenario.ts'
 
 /**
- * The state that simulated and real members derive alike. `settings` are those of the present life or, without one, of
- * the last life.
+ * The part of the state that simulated and real members derive in the same way. `settings` are those of the latest
+ * life, or of the first life before it begins.
  */
 export abstract class DrilledMember {
   protected abstract readonly settings: Pick<

@@ -5,7 +5,10 @@ import type { DrillTarget, TargetObserver } from './target.ts'
 
 type UntimedEvent = DrillEvent extends infer Each ? (Each extends unknown ? Omit<Each, 'atMs'> : never) : never
 
-/** Records the history of one run, and checks the invariants at each change of an observed object. */
+/**
+ * Records the history of one run. Checks the invariants at each observed change of the list, the Service or the
+ * namespaces, and at each call of `check`.
+ */
 export class DrillRecorder implements TargetObserver {
   readonly events: DrillEvent[] = []
   readonly #target: DrillTarget
@@ -60,7 +63,7 @@ export class DrillRecorder implements TargetObserver {
     this.#record({ type: 'connection', ...connection }, atMs)
   }
 
-  /** The addresses in the EndpointSlice; undefined while there is none. */
+  /** The addresses in the EndpointSlice; undefined while there is no EndpointSlice. */
   get sliceNow(): readonly string[] | undefined {
     return this.#slice
   }
@@ -69,7 +72,10 @@ export class DrillRecorder implements TargetObserver {
     this.#record({ type: 'step', action, masters, text })
   }
 
-  /** Makes this moment time 0. Reports the earlier events, and checks the invariants from now on. */
+  /**
+   * Makes this moment time 0. Reports the earlier events, whose times are negative, and checks the invariants from now
+   * on.
+   */
   begin(): void {
     this.#beginMs = this.#target.clock.monotonicMs()
     const early = this.#early ?? []
@@ -84,7 +90,10 @@ export class DrillRecorder implements TargetObserver {
     return () => this.#checkHandlers.delete(handler)
   }
 
-  /** Records changed states of members, and checks the invariants for the time since the last check. */
+  /**
+   * Records changed states of members. From {@link begin} on, also checks the invariants for the time since the last
+   * check.
+   */
   check(): void {
     for (const member of this.#target.members) {
       const status = statusOf(member)

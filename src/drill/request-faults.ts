@@ -1,4 +1,6 @@
-/** The verbs of a request in RBAC and in kube-apiserver's audit log. */
+/**
+ * Verbs of requests, as in RBAC and in kube-apiserver's audit log. `delete` is also the verb that deletes a collection.
+ */
 export const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const
 export type Verb = (typeof verbs)[number]
 
@@ -20,7 +22,9 @@ export type RequestFault =
 /** The end of a request that does not reach the server. */
 export type RequestEnd = Extract<RequestFault, { readonly type: 'status' | 'hang' }>
 
-/** Selects the requests that have the fault. A missing field matches everything, including the probe of /readyz. */
+/**
+ * Selects the requests that have the fault. A missing field matches every request, also a probe of the server's health.
+ */
 export interface RequestFilter {
   /** `probe`: only probes of the server's health, such as GET /readyz. `api`: all other requests. */
   readonly only?: 'probe' | 'api' | undefined
@@ -82,12 +86,12 @@ function matches({ only, resource, verb }: RequestFilter, info: RequestInfo): bo
 
 /**
  * The active rules of one server, which decide the faults of each request. Both the simulated link and the proxy of
- * live drills use this class, so that a fault means the same in both.
+ * live drills use this class, so that a fault means the same in both kinds of drills.
  */
 export class RequestFaults {
   /**
-   * By the JSON text of each rule, so that no rule is added twice. `lost`: the resources of which the rule has lost an
-   * event; `left`: how many more requests have its fault.
+   * The key is the JSON text of the rule, so that no rule is added twice. `lost`: the resources of which the rule has
+   * lost an event; `left`: to how many more requests the rule applies.
    */
   readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
 
@@ -142,7 +146,10 @@ export class RequestFaults {
     return limits.length === 0 ? undefined : Math.min(...limits)
   }
 
-  /** Whether this event of this watch is lost. Each rule loses one event of each resource. Bookmarks are never lost. */
+  /**
+   * Decides whether this event of this watch is lost. Each `lose-event` rule loses one event of each resource that it
+   * matches. Bookmarks are never lost.
+   */
   loses(request: SentRequest, event: unknown): boolean {
     if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
     const info = requestInfo(request)
@@ -159,7 +166,7 @@ export class RequestFaults {
 /** How many requests in a row may be lost without a consequence. */
 const BEARABLE_REQUESTS = 2
 const probe = requestInfo({ method: 'GET', path: '/readyz', isWatch: false })
-/** The requests that renew a lease that is a Lease object. */
+/** The requests with which a master renews a Lease object. */
 const renewals = ['GET', 'POST', 'PUT'].map((method) =>
   requestInfo({
     method,
@@ -169,9 +176,9 @@ const renewals = ['GET', 'POST', 'PUT'].map((method) =>
 )
 
 /**
- * The effect of rules on a sidecar. `no`: none; `rest`: some of its requests fail, but it renews its lease; `lease`:
- * its renewals may fail for too long. `usesLeaseObject`: whether its lease is a Lease object. A probe that is answered
- * with any status prevents no renewal. Pure.
+ * The effect of rules on a sidecar. `no`: no effect; `rest`: some requests fail, but the sidecar renews its lease;
+ * `lease`: renewals may fail until the lease ends. `usesLeaseObject`: whether the lease is a Lease object. A probe that
+ * is answered with any status prevents no renewal. Pure.
  */
 export function impairmentOf(rules: readonly RequestRule[], usesLeaseObject: boolean): 'no' | 'rest' | 'lease' {
   if (rules.length === 0) return 'no'
@@ -183,14 +190,20 @@ export function impairmentOf(rules: readonly RequestRule[], usesLeaseObject: boo
   return silencesProbe(rules) || (usesLeaseObject && rules.some(preventsRenewal)) ? 'lease' : 'rest'
 }
 
-/** Whether rules may leave more than a few probes unanswered. Every delay counts, even the shortest. Pure. */
+/**
+ * Whether rules may leave more than {@link BEARABLE_REQUESTS} probes unanswered. Every delay counts, even the shortest.
+ * Pure.
+ */
 export function silencesProbe(rules: readonly RequestRule[]): boolean {
   return rules.some(
     (rule) => (rule.fault.type === 'hang' || rule.fault.type === 'delay') && !isBearable(rule) && matches(rule, probe),
   )
 }
 
-/** Whether rules answer more than a few probes with 5xx or 429, so that the master may not count as ready. Pure. */
+/**
+ * Whether rules answer more than {@link BEARABLE_REQUESTS} probes with 5xx or 429. The invariants then do not count the
+ * server as ready. Pure.
+ */
 export function answersUnready(rules: readonly RequestRule[]): boolean {
   return rules.some((rule) => {
     const { fault } = rule

@@ -24,22 +24,27 @@ const MOST_SAMPLES = 500
 const MOST_FAILED_HISTORIES = 3
 
 interface RunOutcome {
-  /** In the order of time, with the connections of clients. Served connections are only counted. */
+  /**
+   * In the order of time, with the connections of clients. One `served` event counts the served connections of a
+   * second.
+   */
   readonly events: readonly DrillEvent[]
   readonly violations: readonly Violation[]
   /** The end of the scenario, in milliseconds from time 0. Steps may take longer. */
   readonly untilMs: number
-  /** The greatest lateness of the host's timers, in milliseconds. */
+  /** The greatest lateness of the host's timers, in milliseconds; 0 for a simulated fleet. */
   readonly latenessMs: number
 }
 
 /**
- * Runs a scenario against a fleet of each variant, and returns the report. Without `openTarget` the fleets are
- * simulated: the shipped code runs in simulated time, and the same seed always gives the same report.
+ * Drills each variant of a scenario `runs` times, each time with a new fleet, and resolves with the report. Without
+ * `openTarget` the fleets are simulated: the shipped code runs in simulated time, and the same seed always gives the
+ * same report.
  *
  * Rejects with a {@link DrillError} if a fleet does not start, a step is impossible or the objects cannot be restored;
  * with a KubeError if the API server fails or refuses a damage; with the signal's reason if the signal is aborted; and
- * with a RangeError that names an invalid argument. Before it rejects, it ends every process and restores the objects.
+ * with a RangeError that names an invalid argument. Before it rejects, it ends every process and, if possible, restores
+ * the objects.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -81,10 +86,12 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   }
 }
 
-/** How often one request of a master, with its answer, may wait for a proxy of this process in a live drill. */
+/** How often a request and its answer together may wait for this process, in which the proxies of a live drill run. */
 const WAITS_OF_A_REQUEST = 4
 
-/** A note if the host's timers were later than the invariants or a renewal of a lease tolerate; undefined otherwise. */
+/**
+ * A note if the host's timers fired later than the invariants or a renewal of a lease tolerate; undefined otherwise.
+ */
 function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | undefined {
   const { attemptMs } = membershipTimings({ ...fleet, readinessProbePeriodMs: masterDefaults.readinessProbePeriodMs })
   const boundMs = Math.min(
@@ -99,8 +106,8 @@ function hostLate(latenessMs: number, { bounds, fleet }: Scenario): string | und
 }
 
 /**
- * Drills one fleet once, and closes the target. {@link drawSteps} must have replaced the random steps. `seed` decides
- * the choices of simulated clients. Rejects as {@link runDrill} does.
+ * Drills one fleet once: opens, drills and closes the target. {@link drawSteps} must have drawn the steps. `seed`
+ * decides the choices of simulated clients. Rejects as {@link runDrill} does, but checks no arguments.
  */
 export async function runOnce(
   scenario: Scenario,
@@ -127,7 +134,7 @@ export async function runOnce(
   return { events: inOrder([...events, ...met]), violations, untilMs, latenessMs }
 }
 
-/** The name in reports of a variant with this fleet. */
+/** The name that reports give to a variant with this fleet. */
 export function variantName({
   reconciler,
   leaseStore,
@@ -209,15 +216,20 @@ export interface DrillOptions {
    * with `openTarget`. @default createMaster
    */
   readonly createMaster?: typeof createMaster
-  /** Opens the fleet of one run, which {@link runDrill} closes. @default a simulated fleet */
+  /**
+   * Creates the target of one run from the scenario with the variant's fleet and the seed of the run. {@link runDrill}
+   * opens and closes the target. @default a simulated fleet
+   */
   readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
-  /** The command line that repeats the drill. */
+  /** The command line that repeats the drill, for the report. @default an empty text */
   readonly command?: string
+  /** The version of the program, for the report. @default an empty text */
   readonly version?: string
   readonly signal?: AbortSignal
   /**
-   * Called with each event of each run as it happens. Events before time 0 are reported at time 0. Not called for the
-   * connections of simulated clients, which are computed after the run.
+   * Called with each event of each run: at time 0 with all events before it, and then with each event as it happens.
+   * Not called for the connections of simulated clients, which are computed after the run. `index` counts the runs of
+   * the variant from 0 on.
    */
   readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
 }

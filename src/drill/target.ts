@@ -11,8 +11,8 @@ import type { DamageName, MasterPlan, MasterSettings } from './scenario/scenario
  */
 export type Primitive =
   /**
-   * `start` begins a new life of the sidecar: a process, from its start to its end. If an earlier life still runs, both
-   * run side by side.
+   * `start` of a sidecar begins a new life: a process, from its start to its end. If an earlier life still runs, both
+   * lives run side by side.
    */
   | {
       readonly type: 'start' | 'kill' | 'terminate' | 'freeze' | 'thaw'
@@ -22,8 +22,9 @@ export type Primitive =
   /** SIGTERM for all lives of the sidecar that still run, except the latest. */
   | { readonly type: 'terminate-earlier'; readonly master: string }
   /**
-   * Black-holes connections, or restores them. `api`: from the sidecar to its own API server; `store`: from the sidecar
-   * to etcd; `server-store`: from the API server to its datastore; `clients`: from clients to the API server.
+   * `cut` black-holes connections, and `heal` ends the cut. `api`: from the sidecar to its own API server; `store`:
+   * from the sidecar to etcd; `server-store`: from the API server to its datastore; `clients`: from clients to the API
+   * server.
    */
   | {
       readonly type: 'cut' | 'heal'
@@ -38,9 +39,9 @@ export type Primitive =
   | { readonly type: 'reset-connections'; readonly master: string }
   | { readonly type: 'readyz'; readonly master: string; readonly answer: 'ready' | 'unready' | 'hangs' | 'etcd-fails' }
   | { readonly type: 'clock-skew'; readonly master: string; readonly byMs: number }
-  /** Sets the settings of the next life. */
+  /** Changes settings for the next life of the sidecar. */
   | { readonly type: 'configure'; readonly master: string; readonly settings: MasterSettings }
-  /** Adds a host whose processes do not run yet. */
+  /** Adds a master whose processes do not run yet. */
   | { readonly type: 'add'; readonly master: MasterPlan }
   /** Kills both processes of a master that is not expected back. */
   | { readonly type: 'retire'; readonly master: string }
@@ -50,7 +51,7 @@ export type Primitive =
 
 export type MemberPrimitive = Extract<Primitive, { readonly master: string }>
 
-/** A start, or a signal, of one process of a member. */
+/** A start of one process of a member, or a signal to it. */
 export type ProcessAction = Extract<Primitive, { readonly part: unknown }>['type']
 
 /** Receives each observation as soon as it is made. Times are the target clock's `monotonicMs`. */
@@ -66,7 +67,7 @@ export interface TargetObserver {
    * the history.
    */
   connected(connection: {
-    /** The begin of the connection. */
+    /** When the connection began. */
     readonly atMs: number
     readonly client: string
     readonly address: string
@@ -79,7 +80,9 @@ export interface DrillTarget {
   readonly kind: 'sim' | 'live'
   /** True time. All waiting of a drill uses it. */
   readonly clock: Clock
-  /** All masters that were ever added, in the order of addition; always the same objects. */
+  /**
+   * All masters that were ever added, in the order of addition. Each master is always represented by the same object.
+   */
   readonly members: readonly MemberState[]
   /** The names of masters that are not expected back. */
   readonly retired: ReadonlySet<string>
@@ -87,23 +90,29 @@ export interface DrillTarget {
   readonly leasesCannotExpire: boolean
   /** The greatest lateness of the host's timers so far, in milliseconds; undefined in simulated time. */
   readonly latenessMs?: number
-  /** Begins to observe, before any process of the fleet runs. With the reconciler `none`, writes the list. */
+  /**
+   * Begins to observe, before any process of the fleet runs. With the reconciler `none`, writes the list, unless real
+   * kube-apiservers maintain it.
+   */
   open(observer: TargetObserver, signal: AbortSignal): Promise<void>
   /**
    * Resolves when the action is done; the fleet may react later. Rejects with a {@link DrillError} if this target
    * cannot perform the action, and with a KubeError if the API server fails or refuses a damage.
    */
   perform(primitive: Primitive, signal: AbortSignal): Promise<void>
-  /** Lets time pass until `work` settles, and settles as it does. */
+  /** Lets time pass until `work` settles, and settles as `work` does. */
   drive<T>(work: Promise<T>): Promise<T>
   /**
-   * Ends every process, and restores the objects. May be called at any moment, and twice. Rejects with a
+   * Ends every process, and restores the objects. May be called at any moment, and more than once. Rejects with a
    * {@link DrillError} if the objects cannot be restored.
    */
   close(): Promise<void>
 }
 
-/** The fleet did not start, a step is impossible, or the objects cannot be restored. The message is one line. */
+/**
+ * The drill cannot begin, a step cannot be performed or does not end, or the objects cannot be restored. The message is
+ * one line.
+ */
 export class DrillError extends Error {
   override readonly name = 'DrillError'
   readonly code = 'DrillFailed'

@@ -6,32 +6,37 @@ import type { FleetPlan, Scenario } from '../scenario/scenario.ts'
 interface CampaignOptions {
   readonly firstSeed: number
   readonly runs: number
-  /** After the first violation, workers only finish their tasks, and shrink. @default false */
+  /**
+   * After the first failed schedule, workers finish their current tasks, and then begin only tasks that shrink a
+   * schedule. @default false
+   */
   readonly failFast?: boolean
-  /** How many failed schedules to shrink at most, in the order of their results. @default 3 */
+  /** The most failed schedules that are shrunk: those whose results arrive first. @default 3 */
   readonly shrinkAtMost?: number
   readonly onResult?: (result: ScheduleResult) => void
-  /** After an abort, workers finish their tasks, and the campaign resolves with the results so far. */
+  /** After an abort, workers finish their current tasks, and {@link runCampaign} resolves with the results so far. */
   readonly signal: AbortSignal
 }
 
-/** The shortest failing schedule that the search has found. */
+/** The shortest failing schedule that the search for one seed has found, and how many schedules it has tried. */
 interface ShrunkSchedule {
   readonly seed: number
   readonly scenario: Scenario
   readonly tries: number
 }
 
+/** Both lists are sorted by seed. */
 export interface CampaignOutcome {
-  /** Sorted by seed. */
   readonly results: readonly ScheduleResult[]
   readonly shrunk: readonly ShrunkSchedule[]
 }
 
-/** The most seeds that a worker takes at a time. It is small, so that all workers end at about the same time. */
+/** The most seeds of one task. The number is small, so that all workers end at about the same time. */
 const MAX_CHUNK = 25
 
-/** Runs the schedules of many seeds, and shrinks some that fail. Rejects if a worker rejects. */
+/**
+ * Runs the schedules of many seeds, and shrinks the first ones that fail. Rejects if the `perform` of a worker rejects.
+ */
 export async function runCampaign(
   workers: readonly CampaignWorker[],
   options: CampaignOptions,
@@ -76,12 +81,13 @@ export async function runCampaign(
   return { results: results.sort(bySeed), shrunk: shrunk.sort(bySeed) }
 }
 
-/** The result of one schedule. Plain JSON, because another process sends it. */
+/** The result of one schedule. Plain JSON, because a worker process sends it. */
 export interface ScheduleResult {
   readonly seed: number
   readonly violations: readonly Violation[]
   readonly cpuMs: number
   readonly simulatorEvents: number
+  /** How often an address left the EndpointSlice although one of its masters had been healthy for six seconds. */
   readonly flaps: number
   readonly fleet: Pick<FleetPlan, 'leaseStore' | 'leaseTtlMs' | 'reconcileIntervalMs'>
   readonly digest: string
@@ -110,9 +116,9 @@ export interface CampaignSummary {
   readonly cpuMs: MeanAndMax
   readonly simulatorEvents: MeanAndMax
   /**
-   * One entry for each combination of lease times. `schedules`: how many schedules had these times. `flaps`: how often
-   * an address left the list in these schedules while its master was healthy. `flapFree`: how many of these schedules
-   * had no flap.
+   * One entry for each combination of TTL and interval. `schedules`: how many schedules had these times. `flaps`: how
+   * many flaps these schedules had (see {@link ScheduleResult.flaps}). `flapFree`: how many of these schedules had no
+   * flap.
    */
   readonly flaps: readonly {
     readonly leaseTtlMs: number
@@ -121,7 +127,7 @@ export interface CampaignSummary {
     readonly flaps: number
     readonly flapFree: number
   }[]
-  /** How many schedules had their leases in each store. */
+  /** How many schedules had their leases in each lease store, by its name. */
   readonly leaseStores: Readonly<Record<string, number>>
 }
 
@@ -191,8 +197,8 @@ function rounded(value: number): number {
 }
 
 /**
- * Describes the violations of one schedule, and how to repeat it. `shortest`: the shortest schedule found with the same
- * failure, with the path (`file`) and the text (`yaml`) of its scenario file. Pure.
+ * Describes the violations of one schedule, and names the command that repeats the schedule. `shortest`: the shortest
+ * schedule found with the same failure, with the path (`file`) and the text (`yaml`) of its scenario file. Pure.
  */
 export function describeFailure(
   { seed, violations }: Pick<ScheduleResult, 'seed' | 'violations'>,
@@ -216,7 +222,7 @@ export function describeFailure(
   ]
 }
 
-/** The command that runs the schedule of a seed once more, with the whole report. */
+/** The command that repeats the schedule of a seed, and prints the whole report. */
 export function replayCommand(seed: number): string {
   return `apiserver-bootstrap drill random --seed ${seed} --runs 1`
 }

@@ -5,7 +5,7 @@ import { type WorkerMessage, workerModule } from './process-worker.ts'
 
 /**
  * Flags of Node that make schedules faster. A schedule creates many short-lived objects and errors. Additional threads
- * of V8 would make it slower, because each processor already has a worker.
+ * of V8 would slow the schedules down, because by default each processor has a worker.
  */
 const FAST = ['--stack-trace-limit=0', '--min-semi-space-size=64', '--max-semi-space-size=64', '--single-threaded']
 

@@ -14,7 +14,10 @@ import type { CampaignReport, CampaignTask } from './campaign.ts'
 
 const NEVER = new AbortController().signal
 
-/** Performs one task of a campaign in this process. `cpuMs` returns the processor time of the process so far. */
+/**
+ * Performs one task of a campaign in this process. `cpuMs` returns the processor time that the process has used, in
+ * milliseconds.
+ */
 export async function performTask(
   task: CampaignTask,
   cpuMs: () => number,
@@ -44,15 +47,15 @@ interface ScheduleOutcome {
   readonly violations: readonly Violation[]
   readonly events: readonly DrillEvent[]
   readonly simulatorEvents: number
-  /** How often an address left the list while its master was healthy. */
+  /** As {@link FlapMeter} counts them. */
   readonly flaps: number
   /** A hash of the history and of every request, so that two runs can be compared. */
   readonly digest: string
 }
 
 /**
- * Runs a scenario in the simulator, without clients and most figures. A run that fails with an error counts as a
- * violation of `drill-ends`.
+ * Runs a scenario in the simulator. Simulates no clients, and computes no figure except the flaps. The scenario must
+ * contain no `random` step and no jitter. A run that fails with an error counts as a violation of `drill-ends`.
  */
 export async function runSchedule(
   scenario: Scenario,
@@ -82,7 +85,7 @@ export async function runSchedule(
   }
 }
 
-/** Also records reads, which are not events, but show how a master behaves. */
+/** Also records every request for the digest. Reads, which are requests too, are not events of the history. */
 class RequestRecorder extends DrillRecorder {
   readonly requests: string[] = []
 
@@ -98,15 +101,15 @@ interface Shrunk {
   readonly tries: number
 }
 
-/** How long a shortened scenario continues after the violation, in milliseconds. */
+/** How long a shortened scenario continues after the violation at least, in milliseconds. */
 const AFTER_MS = 500
 /** The time to which the first step is moved, in milliseconds. */
 const FIRST_MS = 1_000
 
 /**
- * Searches for the shortest scenario that still fails. `failsAt` runs a scenario, and resolves with the time of the
- * violation, or with undefined if there is none. Tries at most `limit` scenarios. Returns the given scenario if no
- * shorter one fails.
+ * Searches for a shorter or simpler scenario that still fails. `failsAt` runs a scenario, and resolves with the time of
+ * the violation in milliseconds, or with undefined if there is no violation. Tries at most `limit` scenarios. Resolves
+ * with the given scenario if no other one fails.
  */
 export async function shrinkScenario(
   scenario: Scenario,
@@ -186,7 +189,10 @@ class Search {
     return this.#take({ ...this.best, steps })
   }
 
-  /** Runs a candidate. Makes it the best scenario, and resolves with true, if it also fails. */
+  /**
+   * Runs a candidate, unless it equals the best scenario. If the candidate fails too, makes it the best scenario, and
+   * resolves with true.
+   */
   async #take(wanted: Scenario): Promise<boolean> {
     const candidate = fittingScenario(wanted)
     if (JSON.stringify(candidate) === JSON.stringify(this.best)) return false
@@ -215,8 +221,9 @@ function tenth(ms: number): number {
 }
 
 /**
- * Makes a scenario consistent after steps or masters were omitted. Removes the names of missing masters and the steps
- * after the end of the scenario, and shortens the steps that would last beyond it. Pure.
+ * Makes a scenario consistent after steps or masters were omitted. Removes the names of missing masters, the steps that
+ * named only missing masters, and the steps after the end of the scenario. Shortens the steps that would last beyond
+ * that end. Pure.
  */
 export function fittingScenario(scenario: Scenario): Scenario {
   const { durationMs } = scenario

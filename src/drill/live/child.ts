@@ -6,7 +6,7 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
 
 /**
  * One process of a drilled fleet. It has a process group of its own, so an interrupt at the terminal does not reach it.
- * The {@link Watchdog} ends it with the drill.
+ * If the drill ends first, the {@link Watchdog} kills it.
  */
 export class Child {
   readonly pid: number
@@ -49,8 +49,8 @@ export class Child {
   }
 
   /**
-   * Why the program ended, with the last line of its output. Undefined while the program runs, after this object killed
-   * it, and if it ended with success after SIGTERM.
+   * Why the process ended, with the last line of its output. Undefined while the process runs, after this object has
+   * killed it, and if it exited with 0 after SIGTERM.
    */
   get failure(): Error | undefined {
     return this.#failure
@@ -91,7 +91,7 @@ export interface ChildOptions {
 /** The most bytes that are searched for the last line of an output. */
 const LAST_BYTES = 4096
 
-/** The last non-blank line of a file; undefined if all lines are blank. */
+/** The last non-blank line in the last {@link LAST_BYTES} of a file; undefined if there is none. */
 async function lastLine(file: string): Promise<string | undefined> {
   const opened = await open(file)
   try {
@@ -112,7 +112,7 @@ export class ProcessLife {
   readonly child: Child
   stopping = false
   frozen = false
-  /** Whether the API server was ready in this life. */
+  /** Whether the API server has answered in this life that it is ready. */
   wasReady = false
 
   constructor(child: Child) {
@@ -146,8 +146,8 @@ for group in $groups; do kill -9 -"$group" 2>/dev/null; done
 `
 
 /**
- * A shell that kills the remaining guarded process groups and removes a directory, however this process ends. The shell
- * acts when a pipe from this process closes.
+ * A shell that kills the remaining guarded process groups, and then removes `directory`, if one is given. The shell
+ * does this when its pipe from this process closes, however this process ends.
  */
 export class Watchdog {
   readonly #shell: ChildProcess

@@ -23,11 +23,11 @@ import type { ProxiedServer } from './fault-proxy.ts'
 import type { RealReadyz } from './readyz-responder.ts'
 import type { TcpTarget } from './tcp-proxy.ts'
 
-/** The API server and the etcd of a drill. The drill itself connects to both without proxies. */
+/** The API server and the etcd of a live drill. The drill itself connects to both without proxies. */
 export interface Cluster {
   readonly access: Access
   readonly server: TcpTarget & { readonly tls: boolean }
-  /** The connection from a proxy to the API server. */
+  /** How a proxy connects to the API server. */
   readonly proxied: ProxiedServer
   /**
    * The credentials that a proxy sends to the server for clients that have the proxy's token. Undefined if the sidecars
@@ -139,8 +139,8 @@ interface StandingLeasesOptions {
 }
 
 /**
- * A dead etcd expires no leases, but in an outage of a drill etcd still runs. So this class renews the leases during
- * the outage. On kine the leases expire nevertheless, because a lease ID of kine identifies no lease.
+ * A dead etcd expires no leases, but in a datastore outage of a live drill etcd runs on. So this class renews the
+ * leases during the outage. On kine the leases expire nevertheless, because a lease ID of kine identifies no lease.
  */
 export class StandingLeases {
   readonly #options: StandingLeasesOptions
@@ -157,7 +157,7 @@ export class StandingLeases {
     this.#held = { end, ended: this.#renew(end.signal) }
   }
 
-  /** Renews the leases once more, so that each lease has its whole TTL left, and ends the renewals. */
+  /** Renews the held leases once more, so that each has its whole TTL left, and then stops the renewals. */
   async release(): Promise<void> {
     this.#held?.end.abort()
     await this.#held?.ended
@@ -200,7 +200,7 @@ export class StandingLeases {
 export interface LiveOptions {
   readonly kubeconfig: string
   readonly context?: string | undefined
-  /** The URLs of the API servers' own etcd or kine. Required for leases in etcd, and for kube-apiservers. */
+  /** The URLs of the API servers' own etcd or kine. Required for leases in etcd or kine, and for kube-apiservers. */
   readonly etcdServers?: readonly string[] | undefined
   readonly etcdPrefix: string
   readonly etcdFiles: CredentialFiles
@@ -212,7 +212,7 @@ export interface LiveOptions {
   readonly logs?: { readonly directory: string; readonly prefix: string } | undefined
   /** The command that starts this program, and the arguments before `run`. */
   readonly program: readonly string[]
-  /** Receives a line for people, rarely. */
+  /** Called with a line for the user, a few times in a drill. */
   readonly log: (line: string) => void
 }
 

@@ -13,7 +13,7 @@ const MAX_DIRECTORY = 107 - '/s123456/99'.length
 
 /** One master's proxies to the endpoints of etcd. */
 export class EtcdProxies {
-  /** The value of `--etcd-servers`. */
+  /** The URLs of the proxies, for `--etcd-servers`. */
   readonly urls: readonly string[]
   /** Whether connections are black-holed. */
   cut = false
@@ -28,8 +28,8 @@ export class EtcdProxies {
   }
 
   /**
-   * Creates Unix sockets below `directory` for endpoints without TLS, and listens on TCP ports for the others. Nobody
-   * but this user may have access to `directory`, and it must have no {@link socketFault}.
+   * Creates Unix sockets below `directory` for endpoints without TLS, and listens on TCP ports for endpoints with TLS.
+   * Only this user may have access to `directory`. For sockets it must have no {@link socketFault}.
    */
   static async open(paths: readonly EtcdProxyTarget[], directory: string): Promise<EtcdProxies> {
     const sockets = await mkdtemp(join(directory, 's'))
@@ -73,8 +73,8 @@ export class EtcdProxies {
 }
 
 /**
- * Why `--etcd-servers` cannot name sockets in this directory; undefined if it can. kube-apiserver parses the flag as
- * CSV, and each entry as a URL.
+ * Why `--etcd-servers` cannot name sockets in this directory, such as `is longer than 96 bytes`; undefined if it can.
+ * kube-apiserver parses the flag as CSV, and each entry as a URL.
  */
 export function socketFault(directory: string): string | undefined {
   if (Buffer.byteLength(directory) > MAX_DIRECTORY) return `is longer than ${MAX_DIRECTORY} bytes`
@@ -95,8 +95,9 @@ const LOOPBACK = ['127.0.0.1', 'localhost']
 const CONNECT_LIMIT_MS = 5_000
 
 /**
- * The path to each endpoint through a proxy on this machine. Reads the certificates of endpoints with TLS. Rejects with
- * a {@link DrillError} if an endpoint returns no certificate that is valid for 127.0.0.1 or localhost.
+ * How a proxy on this machine reaches each endpoint, and which host the URL of the proxy needs. Reads the certificates
+ * of endpoints with TLS. Rejects with a {@link DrillError} if an endpoint returns no certificate that is valid for
+ * 127.0.0.1 or localhost.
  */
 export function etcdPaths(
   endpoints: readonly EtcdEndpoint[],

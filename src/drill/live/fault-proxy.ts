@@ -22,12 +22,12 @@ import { listenAnywhere } from './tcp-proxy.ts'
 
 /** The server behind a proxy, and the proxy's credentials. Certificates and keys are PEM. */
 export interface ProxiedServer {
-  /** If the URL has a path, the path of each request already begins with it. */
+  /** If this URL has a path, the paths of the proxied requests already begin with that path. */
   readonly url: URL
   readonly tls?:
     | {
         readonly ca?: string | undefined
-        /** The proxy's own certificate, because a proxy cannot pass on a client's certificate. */
+        /** The client certificate of the proxy, because a proxy cannot pass on the certificates of its own clients. */
         readonly cert?: string | undefined
         readonly key?: string | undefined
         readonly serverName?: string | undefined
@@ -62,9 +62,10 @@ interface Watch {
 }
 
 /**
- * A proxy before an API server. It listens on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and applies rules
- * ({@link RequestRule}) to single requests. It passes on bodies and headers unchanged, except `host`, headers of the
- * connection, the token of {@link issue}, and `accept` of watches.
+ * A proxy in front of an API server. It listens on a port of 127.0.0.1, speaks HTTP/1.1 to both sides, and applies
+ * rules ({@link RequestRule}) to single requests. It passes on bodies and headers unchanged, with these exceptions: the
+ * headers `host`, `connection`, `keep-alive` and `trailer`, the token of an {@link IssuedCredential}, `accept` of
+ * watches, and the events that a rule loses.
  */
 export class FaultProxy {
   readonly port: number
@@ -166,7 +167,7 @@ export class FaultProxy {
   #forward(request: IncomingMessage, response: ServerResponse, sent: SentRequest): void {
     const { url } = this.#options.server
     const send = url.protocol === 'https:' ? requestHttps : requestHttp
-    // A path apart from the URL cannot name another server.
+    // With the path as a separate option, no path can name another server.
     const upstream = send(url.origin, {
       path: request.url,
       method: request.method,

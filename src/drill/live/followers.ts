@@ -7,7 +7,7 @@ import { type Found, followEtcdLeases, followKubernetesLeases, followListings, f
 import type { TargetObserver } from '../target.ts'
 import type { Cluster } from './cluster.ts'
 
-/** The pause after a watch has ended, in milliseconds. */
+/** The pause between the end of a watch and the next attempt, in milliseconds. */
 const AGAIN_MS = 200
 
 export type DamagedObject = Listing['object'] | 'service'
@@ -23,7 +23,10 @@ interface FollowOptions {
   readonly signal: AbortSignal
 }
 
-/** Follows the listings, objects and leases until the signal is aborted. Reopens broken watches. */
+/**
+ * Follows the listings, the other objects and the leases until the signal is aborted. Reopens watches that end or
+ * break.
+ */
 export async function followCluster(options: FollowOptions): Promise<void> {
   const { cluster, signal } = options
   const { api } = cluster

@@ -48,7 +48,7 @@ export class FoundState {
 
   /** A List for a user who must restore the objects with kubectl. */
   get list(): KubeObject {
-    // The items of a list have no kind of their own.
+    // The API server leaves out the kind of each item of a list.
     const items = KINDS.flatMap((kind) =>
       (this.#found.get(kind) ?? []).map((object) => ({
         ...stripped(object),
@@ -60,8 +60,8 @@ export class FoundState {
   }
 
   /**
-   * Restores everything: creates missing objects, overwrites changed objects, and deletes additional objects. Objects
-   * that are in sync are not written.
+   * Restores everything: creates missing objects, overwrites changed objects, and deletes additional objects. Unchanged
+   * objects are not written.
    */
   async restore(api: KubeApi, signal: AbortSignal): Promise<void> {
     for (const kind of KINDS) {
@@ -118,7 +118,7 @@ function nameOf(object: KubeObject): string {
   return object.metadata?.name ?? ''
 }
 
-/** The interval between checks of leases that may be about to end, in milliseconds. */
+/** The interval between checks whether the leases have ended, in milliseconds. */
 const POLL_MS = 500
 /** A lease may end this much later than announced, in milliseconds. */
 const LATE_MS = 2_500
@@ -130,9 +130,9 @@ interface WaitOptions {
 }
 
 /**
- * Waits for the end of abandoned leases. Writes nothing. Rejects with a {@link DrillError} if a lease never ends, or if
- * another program manages `default/kubernetes`: masters or kube-apiservers that renew their leases, the API server
- * itself, or another drill, whose list this drill would restore at its end.
+ * Waits until abandoned leases have ended. Writes nothing. Rejects with a {@link DrillError} if a lease never ends, or
+ * if another program seems to manage `default/kubernetes`: masters or kube-apiservers that renew their leases, the API
+ * server itself, or another drill. This drill would restore the list of the other drill at its end.
  */
 export async function whenUnoccupied(cluster: Cluster, options: WaitOptions): Promise<void> {
   await whenLeasesEnded(cluster, options)

@@ -21,10 +21,11 @@ interface ClientsOptions {
 }
 
 /**
- * Clients of `kubernetes.default`, each behind a kube-proxy. Each client begins a connection every `intervalMs`,
- * whatever the result of its earlier connections. It picks a random address that the EndpointSlice listed
- * `watchDelayMs` ago. Any answer counts as served. If several masters share an address, the first master that does not
- * refuse decides the outcome. An address without a master does not answer.
+ * Clients of `kubernetes.default`, which choose addresses as if each had a kube-proxy of its own. Each client begins a
+ * connection every `intervalMs`, whatever the result of its earlier connections. For each connection it picks at random
+ * one of the addresses that the EndpointSlice listed `watchDelayMs` ago. Any answer counts as served. If several
+ * masters share an address, the first master that does not refuse decides the outcome. An address without a master does
+ * not answer.
  */
 export class LiveClients {
   readonly #options: ClientsOptions

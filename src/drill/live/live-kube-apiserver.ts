@@ -124,7 +124,7 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
         return this.#stopStore('own-etcd', primitive.state !== 'ok')
       case 'reset-connections':
         return this.#parts.store.reset()
-      // A kube-apiserver has no sidecar to which these actions could apply.
+      // These actions need a sidecar, or a /readyz that the drill itself answers.
       case 'terminate-earlier':
       case 'fault':
       case 'no-fault':
@@ -137,7 +137,7 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
     }
   }
 
-  /** Makes the proxy to etcd refuse connections, or accept them again. */
+  /** Begins or ends a datastore outage, in which the proxies to etcd refuse connections. */
   setStoreAway(away: boolean): Promise<void> {
     return this.#stopStore('datastore', away)
   }

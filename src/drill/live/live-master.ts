@@ -18,7 +18,7 @@ import {
   writeKubeconfigCopy,
 } from './sidecar.ts'
 
-/** Our sidecar, and the proxies in front of its API server. */
+/** A master of a live drill: our sidecar, and the proxies in front of the API server. */
 export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
   readonly kind = 'apiserver-bootstrap'
   readonly storeFull = false
@@ -30,7 +30,7 @@ export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
   readonly #lives: SidecarLife[]
   /** The settings for the next start of the sidecar. */
   #settings: SidecarSettings
-  /** The latest process of the sidecar, unless it was killed. */
+  /** The latest process of the sidecar; undefined after this object has killed it. */
   #latest: SidecarLife | undefined
 
   private constructor(
@@ -237,7 +237,7 @@ export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
     else this.#front.setCut(path === 'server-store' ? 'store' : path, type === 'cut')
   }
 
-  /** Resolves with the file's name. */
+  /** Resolves with the path of the file. */
   async #writeKubeconfig(): Promise<string> {
     const { cluster, directory } = this.#around
     const file = join(directory, `${this.name}.kubeconfig`)

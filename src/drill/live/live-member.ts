@@ -42,7 +42,7 @@ export abstract class LiveMember<Life extends ProcessLife> extends DrilledMember
 export interface LiveSurroundings {
   readonly cluster: Cluster
   readonly options: LiveOptions
-  /** Empty without etcd. */
+  /** Empty if the drill does not use etcd. */
   readonly etcdPaths: readonly EtcdProxyTarget[]
   readonly serviceClusterIpRange: string
   /** A private directory, which is removed at the end. */
@@ -50,7 +50,7 @@ export interface LiveSurroundings {
   readonly watchdog: Watchdog
 }
 
-/** The ending of the names of files for the output of processes, in the private directory of a drill. */
+/** The ending of the name of each file with the output of a process, in the private directory of a drill. */
 export const LOG_ENDING = '.log'
 
 /** Each life of a member's process has its own file for its output. */

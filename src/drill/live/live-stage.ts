@@ -15,22 +15,26 @@ import { etcdPaths, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import { type LiveSurroundings, LOG_ENDING } from './live-member.ts'
 
-/** The kube-apiserver that `npm run peers` has built in the git clone of `program`; undefined if there is none. */
+/**
+ * The kube-apiserver that `npm run peers` has built in the git clone of this program; undefined if there is none.
+ * `program`: as in {@link LiveOptions}.
+ */
 export function builtKubeApiserver(program: readonly string[]): string | undefined {
   const file = join(dirname(program.at(-1) ?? ''), '..', 'test', 'peers', 'bin', 'kube-apiserver')
   return existsSync(file) ? file : undefined
 }
 
 /**
- * How long the restoration is retried, and how long one attempt may take, in milliseconds. API servers that have just
- * died recover within this time.
+ * How long the restoration is retried, in milliseconds. An API server that is restarted normally answers again within
+ * this time.
  */
 const RESTORE_MS = 60_000
+/** How long one attempt to restore the objects may take, in milliseconds. */
 const TRY_MS = 15_000
 
 const defaultServiceCidr = { name: 'kubernetes' }
 
-/** The cluster of a live drill. Its objects are read before the drill, and restored after it. */
+/** The cluster of a live drill. `open` reads its objects before the drill, and `close` restores them. */
 export class ClusterStage {
   readonly #options: LiveOptions
   readonly #cluster: Cluster
@@ -44,7 +48,10 @@ export class ClusterStage {
     this.#cluster = cluster
   }
 
-  /** Checks that nobody else manages `default/kubernetes`, and reads its objects. */
+  /**
+   * Checks that nobody else manages `default/kubernetes`, reads its objects, and creates the private directory of the
+   * drill. Rejects with a {@link DrillError} if the cluster cannot be drilled. Writes nothing to the cluster.
+   */
   async open(signal: AbortSignal): Promise<LiveSurroundings> {
     const { log, etcdServers = [], etcdFiles } = this.#options
     await whenUnoccupied(this.#cluster, { clock: systemClock, log, signal })
@@ -76,9 +83,9 @@ export class ClusterStage {
   }
 
   /**
-   * Restores the cluster. All processes must have ended. `addresses`: the latest addresses of all masters, which may
-   * have left leases. If the objects cannot be restored, rejects with a {@link DrillError} that names a file with the
-   * objects.
+   * Restores the cluster. All processes of the fleet must have ended. `addresses`: the latest addresses of all masters,
+   * which may have left leases. If the objects cannot be restored, rejects with a {@link DrillError} that names a file
+   * with the objects.
    */
   async close(addresses: readonly string[]): Promise<void> {
     try {

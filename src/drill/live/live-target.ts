@@ -25,12 +25,12 @@ const DELIVERY_MS = 1_000
 
 /**
  * A fleet of real processes on the API server of a kubeconfig: sidecars of this program, each with its own proxies
- * before the API server, and kube-apiservers. The target changes `default/kubernetes`, and restores it in `close`. No
- * process of the fleet outlives this process, however this process ends. The seed decides the choices of clients, and
- * how late API servers recover from a datastore outage.
+ * before the API server, and kube-apiservers. The target changes `default/kubernetes`, and restores it in `close`. When
+ * this process ends, however it ends, a watchdog kills the processes of the fleet. The seed decides the choices of
+ * clients, and how late API servers recover from a datastore outage.
  *
  * Connects to nothing before `open`. Rejects with a KubeConfigError, an EtcdEndpointError or a {@link DrillError}.
- * `open` rejects with a DrillError, before it changes anything, if others manage `default/kubernetes`.
+ * `open` rejects with a DrillError, before it changes anything, if another program manages `default/kubernetes`.
  */
 export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
   const [fault] = liveFaults(scenario)
@@ -193,7 +193,10 @@ class LiveTarget implements DrillTarget {
         )
   }
 
-  /** Waits for the first kube-apiserver: several of them that initialize an empty store at once may fail for good. */
+  /**
+   * Waits until the first kube-apiserver is ready: kube-apiservers that initialize an empty store at the same time may
+   * fail for good.
+   */
   async #bootstrapBy(member: Member, signal: AbortSignal): Promise<void> {
     if (this.#bootstrapped || member.kind !== 'kube-apiserver') return
     this.#bootstrapped = true

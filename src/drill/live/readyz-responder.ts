@@ -16,7 +16,10 @@ export type ReadyzAnswer = 'ready' | 'unready' | 'hangs' | 'etcd-fails'
 
 interface ResponderOptions {
   readonly real: RealReadyz
-  /** Called for each answer to /readyz, except answers of request faults, with the life of the sidecar that gets it. */
+  /**
+   * Called for each answer to /readyz, except answers of request faults, with the number of the sidecar's life that
+   * gets the answer.
+   */
   readonly onAnswer: (life: number, ready: boolean) => void
   /** The faults of the sidecar's requests. */
   readonly faults: RequestFaults
@@ -25,13 +28,13 @@ interface ResponderOptions {
 /**
  * The readiness endpoint of one master's API server. It passes on the answer of the real API server, unless `answer`,
  * `store` or a request fault decides otherwise. Each life of the sidecar has its own path, `/LIFE/readyz`, so that each
- * answer belongs to one life. `/LIFE/livez` is ok unless `answer` is `hangs`.
+ * answer belongs to one life. `/LIFE/livez` is ok unless `answer` is `hangs` or a request fault decides otherwise.
  */
 export class ReadyzResponder {
   readonly port: number
   /**
-   * Whether the server reaches its datastore. If not, the checks of etcd fail at once or after their timeout. The
-   * answers `unready` and `hangs` have priority.
+   * Whether the server reaches its datastore. If not, the checks of etcd fail at once (`fails`) or after their timeout
+   * (`hangs`). The answers `unready` and `hangs` have priority.
    */
   store: StoreState = 'ok'
   #answer: ReadyzAnswer = 'ready'

@@ -33,12 +33,13 @@ interface FrontParts {
 
 /**
  * One master's API server: the real server behind this master's own proxies. So one master's server can be killed,
- * frozen and cut off without an effect on other masters. The sidecar, its probes and clients have a proxy each.
+ * frozen and cut off without an effect on other masters. There is one proxy for the sidecar's requests, one for its
+ * probes, and one for the clients.
  */
 export class ServerFront {
   up = false
   frozen = false
-  /** How often all connections of the sidecar were reset. */
+  /** How often all connections of the sidecar to this server were reset. */
   resets = 0
   delayMs = 0
   #cutApi = false
@@ -63,8 +64,9 @@ export class ServerFront {
   }
 
   /**
-   * Opens a server that refuses connections until {@link start}. `onAnswer` is called for each answer of /readyz, with
-   * the life of the sidecar that gets the answer. `onRequest` is called with each request of the sidecar.
+   * Opens a server that refuses connections until {@link start}. `onAnswer` is called for each answer of /readyz,
+   * except answers of request faults, with the number of the sidecar's life that gets the answer. `onRequest` is called
+   * with each request of the sidecar except its probes.
    */
   static async open(
     cluster: Cluster,
@@ -182,7 +184,7 @@ export class ServerFront {
     for (const proxy of [this.#parts.api, this.#parts.probes]) proxy.delay(delayMs)
   }
 
-  /** Resets every connection of the sidecar. */
+  /** Resets every connection of the sidecar to this server. */
   reset(): void {
     this.resets++
     for (const proxy of [this.#parts.api, this.#parts.probes]) proxy.reset()

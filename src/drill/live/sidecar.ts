@@ -8,7 +8,10 @@ export class SidecarLife extends ProcessLife {
   /** The number of this life, from 1 on. */
   readonly number: number
   readonly settings: SidecarSettings
-  /** Whether the sidecar has received an answer to a probe. Before the first answer it does not count as running. */
+  /**
+   * Whether the sidecar has received an answer to a probe. Before the first answer the sidecar does not count as
+   * running.
+   */
   awake = false
 
   constructor(child: Child, number: number, settings: SidecarSettings) {
@@ -23,8 +26,8 @@ export class SidecarLife extends ProcessLife {
 }
 
 /**
- * The life whose state counts as the state of the master. While two lives overlap, the earlier life counts until the
- * later life is {@link SidecarLife.awake} or has ended.
+ * The life whose state counts as the state of the master. `life` is the latest life, and `before` the one before it.
+ * While both run, `before` counts until `life` is {@link SidecarLife.awake} or has ended.
  */
 export function lifeThatCounts(
   life: SidecarLife | undefined,

@@ -16,8 +16,8 @@ interface Connection {
 type Hold = 'frozen' | 'cut'
 
 /**
- * A proxy before a server, on a port of 127.0.0.1 or a Unix socket. It imitates crashes and network faults. It does not
- * inspect the bytes, so TLS passes. Before {@link accept} it refuses connections.
+ * A proxy in front of a server. It listens on a port of 127.0.0.1 or on a Unix socket, and imitates crashes and network
+ * faults. It does not inspect the bytes, so TLS passes. Before {@link accept} it refuses connections.
  */
 export class TcpProxy {
   /** A port, or the path of a socket. */
@@ -72,7 +72,7 @@ export class TcpProxy {
   }
 
   /**
-   * Stops all traffic, or lets it pass again if no other hold remains. Meanwhile the kernel accepts connections and
+   * Stops all traffic, or lets it pass again if no other hold remains. During a hold the kernel accepts connections and
    * data, but no request is answered. Waiting data are delivered when the last hold ends.
    */
   setHold(reason: Hold, isHeld: boolean): void {
@@ -143,7 +143,7 @@ function resetSocket(socket: Socket): void {
 /** Data under way in one direction of a connection, with the earliest time of arrival. */
 interface Parcel {
   readonly dueMs: number
-  /** Undefined for the end. */
+  /** Undefined for the end of the data. */
   readonly chunk: Buffer | undefined
 }
 

@@ -3,8 +3,8 @@ import { successorName } from '../scenario/names.ts'
 import type { MasterPlan } from '../scenario/scenario.ts'
 
 /**
- * Tracks when each master of a fleet exists, and until when a fault affects its processes, so that no process has two
- * faults at the same time.
+ * Tracks when each master of a fleet exists, and until when a fault that was drawn for its processes lasts, so that the
+ * next such fault begins later. Masters that `scale` adds are not tracked.
  */
 export class AvailableMasters {
   readonly #busyUntilMs = new Map<string, number>()
@@ -40,7 +40,7 @@ export class AvailableMasters {
     for (const name of names) this.#busyUntilMs.set(name, Math.max(untilMs, this.#busyUntilMs.get(name) ?? 0))
   }
 
-  /** Replaces a master by its successor, whose processes run from `fromMs` on. */
+  /** Replaces a master with its successor, whose processes run from `fromMs` on. */
   replace(name: string, fromMs: number): void {
     const index = this.#masters.findIndex((one) => one.name === name)
     const before = this.#masters[index]
@@ -80,7 +80,7 @@ export class Draw {
     return from[randomInteger(this.#random, from.length)] as T
   }
 
-  /** At least one of the items, in their order. */
+  /** At least one of the items, in their order; an empty list if there are none. */
   any<T>(from: readonly T[]): readonly T[] {
     return this.some(from, this.integer(1, from.length))
   }

@@ -6,11 +6,11 @@ export interface FaultContext {
   readonly draw: Draw
   readonly fleet: FleetPlan
   readonly available: AvailableMasters
-  /** All faults end by this time. */
+  /** All faults end by this time, except that a clock that was set stays set. */
   readonly untilMs: number
 }
 
-/** Creates a fault that begins at `atMs`; undefined if none is possible then. */
+/** Creates a fault that begins at `atMs`; undefined if it is impossible at that time. */
 type Fault = (context: FaultContext, atMs: number) => readonly Step[] | undefined
 
 type RequestsFail = Extract<Action, { readonly action: 'requests-fail' }>
@@ -26,15 +26,18 @@ export function makeFault(context: FaultContext, atMs: number): readonly Step[] 
   return []
 }
 
-/** Draws how long a fault lasts, at least 500 ms. Undefined if less time is left. */
+/** Draws how long a fault lasts, from 500 to `longestMs` milliseconds; undefined if less than 500 ms are left. */
 function lasting({ draw, untilMs }: FaultContext, atMs: number, longestMs: number): number | undefined {
   const toMs = Math.min(longestMs, untilMs - atMs)
   if (toMs < 500) return undefined
-  // Half of the faults are short, because a fault that ends before anybody reacts has other consequences.
+  // At least half of the faults are short, because a fault that ends before anybody reacts has other consequences.
   return draw.chance(0.5) ? draw.ms(500, Math.min(toMs, 8_000)) : draw.ms(500, toMs)
 }
 
-/** A fault of one master's processes. The next fault of these processes begins at least 0.5 s after its end. */
+/**
+ * A fault of one master's processes. The next fault that is drawn for these processes begins at least 0.5 s after the
+ * end of this one.
+ */
 function ofProcess(action: 'kill' | 'terminate' | 'freeze', longestMs: number, parts: readonly Part[]): Fault {
   return (context, atMs) => {
     const { draw, available } = context
@@ -107,7 +110,7 @@ const overlap: Fault = ({ draw, available, untilMs }, atMs) => {
   return [{ atMs, action: 'restart', masters, part: 'sidecar', signal: 'terminate', pauseMs, overlapMs }]
 }
 
-/** Restarts some or all of the masters that have no fault, one after the other. */
+/** Restarts some or all of the sidecars whose masters are {@link AvailableMasters.free}, one after the other. */
 const roll =
   (make: (context: FaultContext, masters: readonly string[], pauseMs: number) => Action): Fault =>
   (context, atMs) => {
@@ -126,7 +129,8 @@ const rollingRestart = roll((_, masters, pauseMs) => ({ action: 'rolling-restart
 
 const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   const settings = draw.pick([
-    // TTL minus interval is never shorter than that of the fleet, from which `slow` computes the limit of its delays.
+    // TTL minus interval is at least that of the fleet or 5 s, so a master can renew its lease in spite of the delays
+    // of `slow`.
     { leaseTtlMs: fleet.leaseTtlMs + 5_000, reconcileIntervalMs: fleet.reconcileIntervalMs },
     { leaseTtlMs: 15_000, reconcileIntervalMs: 10_000 },
     { readinessGate: draw.pick(['continuous', 'startup'] as const) },
@@ -136,7 +140,7 @@ const rollConfig = roll(({ draw, fleet }, masters, pauseMs) => {
   return { action: 'roll-config', masters, settings, pauseMs }
 })
 
-/** The machine dies, and another one with its address replaces it. */
+/** The machine of a master dies, and another machine with the same address replaces it. */
 const replace: Fault = ({ draw, fleet, available, untilMs }, atMs) => {
   const free = available.free(atMs, OURS).filter((name) => !available.isReplacement(name))
   const pauseMs = draw.ms(0, fleet.leaseTtlMs + 4_000)

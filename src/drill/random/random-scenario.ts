@@ -11,12 +11,12 @@ import { AvailableMasters, Draw } from './available-masters.ts'
 import { type FaultContext, makeFault } from './random-faults.ts'
 
 const DURATION_MS = 600_000
-/** The last part of a schedule, in milliseconds. It has no faults, so that the fleet recovers. */
+/** The length of the last part of a schedule, in milliseconds. This part has no faults, so that the fleet recovers. */
 const QUIET_MS = 65_000
 
 /**
- * The scenario of a seed: a fleet of 3 to 7 masters, and ten minutes of steps. Each fault ends by itself, so any subset
- * of the steps is a scenario too. The bound on writes grows with the fleet, because each master writes when another
+ * The scenario of a seed: a fleet of 3 to 7 masters, and a schedule of ten minutes. No step ends the fault of another
+ * step, so each step can be omitted. The bound on writes grows with the fleet, because each master writes when another
  * master comes or goes. Pure.
  */
 export function randomScenario(seed: number): Scenario {
@@ -35,8 +35,8 @@ export function randomScenario(seed: number): Scenario {
 
 /**
  * Draws the random parts of a scenario. `seed` decides the times of steps with a jitter. Drawn steps replace each
- * `random` step. The seed of the `random` step, or else `seed`, decides the drawn steps. Their faults end when the
- * `random` step ends. Pure.
+ * `random` step. The seed of the `random` step, or else `seed`, decides the drawn steps. Their faults end at the latest
+ * when the `random` step ends. Pure.
  */
 export function drawSteps(scenario: Scenario, seed: number): Scenario {
   const steps = scenario.steps.flatMap((given, index): readonly Step[] => {
@@ -100,7 +100,7 @@ function randomFleet(random: Random): FleetPlan {
 
 /**
  * The faults of a fleet between two moments, in the order of their times. Several faults of a wave may last at the same
- * time. In the pauses between waves the fleet may recover. Each fault ends by `untilMs`. Pure.
+ * time. In the pauses between waves the fleet may recover. Faults end as {@link FaultContext.untilMs} describes.
  */
 function randomSteps(
   random: Random,

@@ -26,7 +26,10 @@ const neverAdded =
   ({ timeToAddAgain }: Figures): number =>
     timeToAddAgain.samples.filter(({ cause, tookMs }) => tookMs === undefined && wanted(cause)).length
 
-/** The known failures of each reconciler, in the order of the report. The function counts the failure. */
+/**
+ * The known failures of each reconciler, in the order of the report. The function returns how often the failure
+ * occurred.
+ */
 const known: Readonly<Record<Reconciler, readonly (readonly [sentence: string, (figures: Figures) => number])[]>> = {
   lease: [],
   'master-count': [

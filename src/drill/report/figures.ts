@@ -49,7 +49,7 @@ function measure({ events, untilMs }: Run, traffic: TrafficMeter, deadUntilMs: n
   for (const event of events) {
     if (event.atMs >= untilMs) break
     if (event.type === 'connection' || event.type === 'served' || event.type === 'write') {
-      // These many events change no state, so they skip the rest of the loop.
+      // These frequent events change no state, so they skip the rest of the loop.
       if (event.atMs >= 0) traffic.take(event, view)
       continue
     }
@@ -71,7 +71,10 @@ function measure({ events, untilMs }: Run, traffic: TrafficMeter, deadUntilMs: n
 class ListingMeter {
   readonly #flaps = new FlapMeter()
   readonly #deadUntilMs: number
-  /** How long each address has been listed while no client was served there, in milliseconds. */
+  /**
+   * How long each address of a master has been listed without a break while no client was served there and some master
+   * was healthy, in milliseconds.
+   */
   readonly #dead = new Map<string, number>()
   #before: readonly string[] = []
   #deadListedTooLong = 0
@@ -132,14 +135,14 @@ class ListingMeter {
 interface Expectation {
   readonly isDue: (view: ObservedFleet, address: string) => boolean
   readonly isDone: (view: ObservedFleet, address: string) => boolean
-  /** Whether a change that is still expected at the end counts as failed. */
+  /** Whether a change that is still expected at the end gives a sample without a time. */
   readonly countsAtEnd: (view: ObservedFleet) => boolean
 }
 
 const anybodyLives = (view: ObservedFleet): boolean =>
   [...view.members.values()].some(({ address }) => view.isAlive(address))
 
-/** A dead address must be removed. A missing removal counts as failed only if some master is alive. */
+/** A dead address must be removed. A missing removal gives a sample only if some master is alive at the end. */
 const removal: Expectation = {
   isDue: (view, address) => !view.isAlive(address),
   isDone: (view, address) => !view.lists(address),
@@ -158,7 +161,7 @@ const addition: Expectation = {
   countsAtEnd: () => true,
 }
 
-/** Measures how long each expected change takes. A change that is no longer due gives no sample. */
+/** Measures how long each expected change takes. A change that ceases to be due before it is done gives no sample. */
 class Waits {
   readonly #expectation: Expectation
   readonly #samples: Sample[] = []
@@ -281,7 +284,7 @@ class TrafficMeter {
     if (event.type === 'write' && !event.path.endsWith('/events')) this.#write(event.master, event.atMs)
   }
 
-  /** Ends a run, so that its times do not count for the next one. */
+  /** Ends a run, so that the times of its writes do not count for the next run. */
   endRun(): void {
     this.#recent = new Map()
   }

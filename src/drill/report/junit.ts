@@ -97,7 +97,7 @@ function escapeAttribute(text: string): string {
     .replaceAll('\r', '&#13;')
 }
 
-/** Replaces the characters that XML 1.0 does not allow: most control characters, and lone surrogates. */
+/** Replaces the characters that XML 1.0 does not allow: most control characters, lone surrogates, U+FFFE and U+FFFF. */
 function withoutControls(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the pattern must match them
   return text.toWellFormed().replaceAll(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, '\ufffd')

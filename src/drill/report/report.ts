@@ -13,7 +13,7 @@ export interface DrillReport {
   readonly command: string
   readonly scenario: Scenario
   readonly held: boolean
-  /** Why some effects could not be judged, in one sentence; undefined if all could be judged. */
+  /** Why some effects of the steps could not be judged, in one sentence; undefined if all could be judged. */
   readonly unchecked: string | undefined
   /**
    * A note of two sentences on the greatest lateness of the host's timers in a live drill. Undefined if the invariants
@@ -24,7 +24,7 @@ export interface DrillReport {
 }
 
 export interface VariantReport {
-  /** `lease (etcd)`, `master-count`, `none`, `kube-apiserver`. */
+  /** Such as `lease (etcd)`, `master-count`, `none` or `kube-apiserver`. */
   readonly name: string
   readonly held: boolean
   readonly runs: readonly RunReport[]
@@ -57,12 +57,15 @@ export interface Figures {
   readonly timeToRemove: Distribution
   /** How long until the address of a healthy master is in the EndpointSlice. */
   readonly timeToAddAgain: Distribution
-  /** How often an address left the list although one of its masters had been healthy for a while. */
+  /** How often an address left the EndpointSlice although one of its masters had been healthy for six seconds. */
   readonly flaps: number
-  /** How often a dead address was listed for longer than a lease and the margin. */
+  /**
+   * How often the address of a master was listed for longer than a lease and the margin while no client was served
+   * there and some master was healthy.
+   */
   readonly deadListedTooLong: number
   readonly deadListedAtEnd: number
-  /** How long nobody was listed while a master was healthy. */
+  /** How long the EndpointSlice was empty or missing while a master was healthy. */
   readonly emptyMs: number
   /** How long at least one listed address served no client. */
   readonly deadListedMs: number
@@ -96,19 +99,19 @@ export interface Distribution {
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly maxMs: number | undefined
-  /** The first 500 samples, sorted by run and then by their begin. */
+  /** Sorted by run and then by begin. In a report, the first 500 samples. */
   readonly samples: readonly Sample[]
 }
 
 export interface Sample {
-  /** Of all masters that have had the address, the one whose state changed last. */
+  /** Of all masters that have had the address of the sample, the one whose state changed last. */
   readonly master: string
   /**
    * The last earlier action, such as `kill`, that named a master of the address, or no master at all; `nothing` without
    * such an action.
    */
   readonly cause: string
-  /** The begin of the sample. */
+  /** When the sample began. */
   readonly atMs: number
   /** Undefined if the sample had not ended by the end of the drill. */
   readonly tookMs: number | undefined

@@ -7,8 +7,9 @@ import type { Distribution, DrillReport, Figures, VariantReport } from './report
 const WIDTH = 100
 
 /**
- * The report for a terminal. The last line contains the verdict and the command that repeats the drill. Lines have at
- * most 100 columns, except for longer names, details and commands. Ends without a newline.
+ * The report for a terminal. The last line contains the verdict, and the command that repeats the drill or, without a
+ * command, the seed. Lines have at most 100 columns, except lines with a long name, word or command. Ends without a
+ * newline.
  */
 export function renderText(report: DrillReport): string {
   const { scenario, variants, unchecked, hostLate, command, seed } = report
@@ -73,7 +74,7 @@ interface FigureRow {
   /** Contains the unit. Has at most 20 characters, so that four columns fit a terminal. */
   readonly name: string
   readonly cell: (figures: Figures) => string
-  /** The row is left out unless this is true for the figures of at least one column. @default always true */
+  /** The row appears only if this is true for the figures of at least one column. @default always true */
   readonly onlyIf?: (figures: Figures) => boolean
 }
 
@@ -150,7 +151,7 @@ function distributionRows(name: string, of: (figures: Figures) => Distribution):
   ]
 }
 
-/** Milliseconds as seconds, with three significant digits and at most two decimals. */
+/** Milliseconds as seconds: below 10 s with two decimals, below 100 s with one, otherwise without. */
 function seconds(ms: number | undefined = 0): string {
   const value = ms / 1000
   return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)

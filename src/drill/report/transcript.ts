@@ -2,7 +2,7 @@ import { printable } from '../../runtime/errors.ts'
 import type { ConnectionOutcome, DrillEvent, EventOf, MemberStatus } from '../event.ts'
 import type { RunReport } from './report.ts'
 
-/** The `timeline.txt` of one run; empty if the run's events were not recorded. */
+/** The lines of one run in `timeline.txt`; empty if the run's events were not recorded. */
 export function renderTranscript({ events = [] }: RunReport): string {
   const transcript = new Transcript()
   const lines = [...events.flatMap((event) => transcript.take(event)), ...transcript.end()]
@@ -18,9 +18,10 @@ interface Met {
 
 /**
  * A run in words, with one line for each event, in the order of events. One line shows the addresses that were listed
- * at time 0. Writes and served connections are left out. All other connections of one second share a line for each
- * address and outcome, unless another line comes between them. A real connection may be recorded after later events.
- * Such a connection gets the time of the latest event recorded so far, so that the times of the lines never decrease.
+ * at time 0, and stands for all earlier events. Writes and served connections are left out. All other connections of
+ * one second share a line for each address and outcome, unless another line comes between them. The connection of a
+ * real client is recorded at its end, after events that happened since its begin. Its line gets the time of the latest
+ * recorded event, so that the times of the lines never decrease.
  */
 export class Transcript {
   #begun = false

@@ -17,7 +17,7 @@ import {
 interface Row<Value> {
   readonly name: string
   readonly text: (value: Value) => string
-  /** Whether to emphasize a value that a healthy fleet would not have. */
+  /** Whether a healthy fleet would not have the value, so that the page emphasizes it. */
   readonly amiss?: (value: Value) => boolean
 }
 

@@ -138,7 +138,7 @@ class FleetTracks {
 
 /**
  * Which of the masters that share an address are shown as listed, or as holders of the lease: the masters for which
- * `does` is true, else the masters that are alive, else the masters that died last.
+ * `does` is true, else the masters with a process that runs, else the masters whose last process ended last.
  */
 function shownMasters(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))
@@ -164,7 +164,7 @@ export interface Bins<Kind extends string> {
 const widths = [100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 60_000]
 const MOST_BINS = 120
 
-/** The width of bins in milliseconds: the smallest round one with at most {@link MOST_BINS} bins up to `untilMs`. */
+/** The width of bins in milliseconds: the smallest round width with at most {@link MOST_BINS} bins up to `untilMs`. */
 export function binWidth(untilMs: number): number {
   const fits = (widthMs: number): boolean => untilMs / widthMs <= MOST_BINS
   return widths.find(fits) ?? Math.ceil(untilMs / MOST_BINS / 60_000) * 60_000
@@ -205,7 +205,7 @@ class Track<State extends string> {
   #state: State | undefined
   #sinceMs = 0
 
-  /** Sets the state from `atMs` on. For undefined nothing is drawn. */
+  /** Sets the state from `atMs` on. Undefined gives no span. */
   set(atMs: number, state: State | undefined): void {
     if (state === this.#state) return
     this.end(atMs)
@@ -269,7 +269,7 @@ ${
 `
 }
 
-/** The most steps that are listed below the chart itself. */
+/** If a run has more steps than this, their list is among the tables that open below the chart. */
 export const VISIBLE_STEPS = 12
 
 export function stepList({ steps }: RunHistory, most: number): Html {

@@ -27,8 +27,9 @@ export function markup(text: string): Html {
 }
 
 /**
- * Control characters, lone surrogates and characters that change the direction of text become U+FFFD, so that text from
- * outside cannot change how the text around it is shown.
+ * Escapes a text for HTML. Control characters except tab and line feed, lone surrogates, and characters that embed,
+ * override or isolate a direction of text become U+FFFD, so that text from outside cannot change how the text around it
+ * is shown.
  */
 function escapeHtml(text: string): string {
   return text
@@ -74,7 +75,7 @@ export interface Group {
 
 /**
  * A table in a region that the keyboard can scroll if the page is narrow. `label` names the region for screen readers.
- * Each table of a page needs a label of its own.
+ * Each table of a page needs a label of its own. `tall` limits the height.
  */
 export function table(options: {
   readonly label: string
@@ -131,7 +132,7 @@ export function listed(texts: readonly string[]): string {
   return texts.length < 2 ? texts.join('') : `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`
 }
 
-/** A position on an axis for SVG and CSS, from 0 to 1, to a hundredth of a percent. */
+/** A share of an axis, 0 to 1, as a percentage for SVG and CSS: `12.5%`. Rounded to a hundredth of a percent. */
 export function percent(share: number): string {
   return `${Number((share * 100).toFixed(2))}%`
 }

@@ -9,7 +9,7 @@ import { type Cell, count, counted, type Html, html, listed, markup, type Part, 
 import { styles } from './styles.ts'
 import { definitions, timelines } from './timeline.ts'
 
-/** The Content-Security-Policy, which forbids the page to load anything. */
+/** The Content-Security-Policy, which forbids the page to load anything from elsewhere. */
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 /**
@@ -72,7 +72,7 @@ ${runs(variants)}</section>
   return page.toString()
 }
 
-/** The mark differs in shape, and not only in colour. */
+/** The marks of the two verdicts differ in shape, and not only in colour. */
 function verdict({ held, variants }: DrillReport): Html {
   const runs = variants.reduce((sum, variant) => sum + variant.runs.length, 0)
   const fallen = variants.filter((variant) => !variant.held)

@@ -13,7 +13,8 @@ const colours = {
   broken: ['#b1221b', '#ff8f86'],
   // Borders and grid lines.
   line: ['#d8dde2', '#323a42'],
-  // In charts: a process; served; listed; leased; amiss; listed although dead.
+  // In charts: a process that runs; clients served; listed; lease held; stopping, unready, frozen or silent; listed
+  // while no client is served; the base line.
   life: ['#75818c', '#7f8b97'],
   served: ['#2f8a5b', '#4fae7e'],
   listed: ['#2a6dbb', '#5b9fe6'],

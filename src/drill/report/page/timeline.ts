@@ -14,8 +14,12 @@ import {
 } from './history.ts'
 import { counted, type Html, html, markup, percent, seconds } from './html.ts'
 
-/** The most spans of the whole page, in charts and in tables, and the most marks. These limits keep the file small. */
+/**
+ * The most spans in all charts of a page together, and the most in all tables together. This limit keeps the file
+ * small.
+ */
 const MOST_SPANS = 1_200
+/** About the most marks of faults in all charts of a page together. */
 const MOST_MARKS = 360
 
 /** The timelines of runs, with the variants side by side and the same time axis for all. */
@@ -87,7 +91,7 @@ function unshown(number: number): Html | undefined {
 
 /** The least width of a span, as a share of the time, so that every span is visible. */
 const NARROWEST = 0.0015
-/** Lines of more faults than this would hide the lanes, so they are left out. */
+/** With more faults than this, their lines would hide the lanes, so all these lines are left out. */
 const MOST_GUIDES = 24
 /** The least distance between two numbered marks, as a share of the time. A nearer mark gets no number. */
 const NEAREST_NUMBERS = 0.04

@@ -7,7 +7,7 @@ type Damage = (api: KubeApi) => Promise<unknown>
 
 /**
  * The damages that another writer does to `default/kubernetes`, by name. Each function rejects with a KubeError if the
- * server fails or refuses, and with `NotFound` if there is nothing to damage.
+ * server fails or refuses; its code is `NotFound` if there is nothing to damage.
  */
 export const damages = named({
   'endpoints-deleted': (api) => api.delete(endpoints, ref),

@@ -5,7 +5,7 @@ import type { FleetPlan, Scenario, Step } from './scenario.ts'
 
 type ActionOf<Name extends Step['action']> = Extract<Step, { readonly action: Name }>
 
-/** How long a master of a rolling restart usually takes from its signal until it is listed again, in milliseconds. */
+/** How long a master of a rolling restart usually takes from SIGTERM until it is listed again, in milliseconds. */
 const ROLL_MS = 10_000
 
 /** How a kube-apiserver behaves, in the settings of our masters. A kube-apiserver has no flags for these settings. */
@@ -18,7 +18,7 @@ export const upstreamSettings = {
 
 /**
  * The latest time at which a step is over and undone, in milliseconds from time 0. The time that processes take to end
- * or start is not included, except in a rolling restart, where each master takes `rollMs`.
+ * or start is not included, except that each master of `rolling-restart` and `roll-config` takes `rollMs`.
  */
 export function stepEndMs(step: Step, { masters }: Pick<FleetPlan, 'masters'>, rollMs = ROLL_MS): number {
   return latestMs(step) + spanMs(step, masters.length, rollMs)
@@ -30,8 +30,8 @@ export function lastStepEndMs(steps: readonly Step[], fleet: Pick<FleetPlan, 'ma
 
 /**
  * Why some effects of a scenario cannot be judged, in one sentence; undefined if every reaction is due before the end.
- * Over a slow connection reactions are due later (see {@link lagOf}). If a master's connection stays too slow to renew
- * its lease, no reaction of this master is ever due.
+ * Reactions of a master with slow connections are due later (see {@link lagOf}). If a master's connection stays too
+ * slow to renew its lease, no reaction of this master is ever due.
  */
 export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): string | undefined {
   if (steps.length === 0) return undefined

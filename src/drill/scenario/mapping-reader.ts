@@ -61,7 +61,7 @@ export class MappingReader {
     return fields as FieldsOf<Of>
   }
 
-  /** Notes a mistake in a value; the message begins with the name of its key. */
+  /** Notes a mistake in the value at `path`. The noted message begins with the last key in `path`. */
   wrong(path: Path, message: string): void {
     const key = path.findLast((step) => typeof step === 'string')
     this.#note(path, key === undefined ? message : `${key}: ${message}`)

@@ -97,8 +97,8 @@ export class Roster {
   }
 
   /**
-   * Plans a new master at the address of a retired one. From now on the old name means the new master. The new wall
-   * clock is one minute ahead of the old one, so that by either clock the new master started later.
+   * Plans a new master at the address of a retired one. From now on the old name means the new master. The wall clock
+   * of the new master is one minute ahead of the old one, so that the new master certainly has the later start time.
    */
   successorOf(plan: MasterPlan): MasterPlan {
     let name = successorName(plan.name)

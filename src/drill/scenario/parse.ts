@@ -8,7 +8,10 @@ import type { MasterPlan, Scenario, Step } from './scenario.ts'
 import { drillKeys, masterKeys } from './schema.ts'
 import { actionNames, actions, stepKeys } from './step-schema.ts'
 
-/** The last part of a scenario without a given duration, in milliseconds. Nothing happens in it. */
+/**
+ * The length of the last part of a scenario without a given duration, in milliseconds. Normally no reaction is due in
+ * this part.
+ */
 const QUIET_MS = 10_000
 
 /**

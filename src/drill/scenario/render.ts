@@ -43,7 +43,7 @@ function sharedAddresses(masters: readonly MasterPlan[]): readonly string[] {
   return [...new Set(all.filter((address, index) => all.indexOf(address) !== index))]
 }
 
-/** The number of masters if all are default ones; otherwise a list. */
+/** The number of masters if all have only default values; otherwise a list. */
 function renderMasters(masters: readonly MasterPlan[]): number | readonly Mapping[] {
   const rendered = masters.map((master, index) => {
     const name = master.name === `master-${index + 1}` ? undefined : master.name

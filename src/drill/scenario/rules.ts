@@ -12,7 +12,7 @@ export interface PlacedStep {
   readonly path: Path
 }
 
-/** Reports contradictions between the values of a scenario, each of which is valid by itself. */
+/** Reports contradictions between values of a scenario that are valid by themselves. */
 export function checkScenario(
   reader: MappingReader,
   scenario: Scenario,
@@ -36,7 +36,7 @@ export function checkScenario(
   }
 }
 
-/** Why a fleet cannot store its leases in the named store; undefined if it can. */
+/** Why a fleet cannot store its leases in its `leaseStore`; undefined if it can. */
 export function storeFault({ masters, leaseStore }: Pick<FleetPlan, 'masters' | 'leaseStore'>): string | undefined {
   const upstream = masters.find(({ kind }) => kind === 'kube-apiserver')
   if (upstream === undefined || leaseStore === 'etcd' || leaseStore === 'kine') return undefined
@@ -167,7 +167,7 @@ function refuse(reader: MappingReader, path: Path, keys: readonly string[], why:
   for (const key of keys) if (reader.has([...path, key])) reader.wrong([...path, key], why)
 }
 
-/** The keys that each `how` takes, besides the keys that every `how` takes. */
+/** For each `how`: which of the keys `status`, `retryAfter`, `by`, `every` and `requests` it takes. */
 const requestKeys = {
   status: ['status', 'retryAfter', 'requests'],
   hang: ['requests'],

@@ -9,7 +9,7 @@ export type { Action, Step } from './step-schema.ts'
 
 /** One drill. Plain JSON, because the report contains it. Durations are in milliseconds. */
 export interface Scenario {
-  /** Lower case, with dashes. */
+  /** Lower case letters, digits and dashes. */
   readonly name: string
   /** One sentence. */
   readonly description: string
@@ -58,7 +58,8 @@ interface ExpectedList {
 
 /**
  * The list that a fleet has once it has started. With leases: all masters whose reconciler is not `none`. With
- * `master-count`: at most `apiserverCount` of them. With `none` everywhere: all masters, as writeStaticList wrote them.
+ * `master-count` everywhere: `apiserverCount` of these masters, or all if there are fewer. With `none` everywhere: all
+ * masters, as writeStaticList wrote them.
  */
 export function expectedList({ masters, reconciler, apiserverCount }: FleetPlan): ExpectedList {
   const listing = masters.filter((plan) => reconcilerOf(plan, reconciler) !== 'none')

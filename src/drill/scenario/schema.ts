@@ -50,7 +50,7 @@ export type FieldsOf<Of extends Keys> = Flat<
   }
 >
 
-/** The same type, shown as one mapping. */
+/** The same type, which the compiler shows as one object type. */
 export type Flat<Type> = { [Name in keyof Type]: Type[Name] }
 
 export const apiVersion = 'apiserver-bootstrap/v1alpha1'
@@ -74,14 +74,14 @@ export function mapping<Inner extends Keys>(keys: Inner, description: string) {
   return { schema: z.unknown(), metavar: 'MAPPING', description, keys } as const
 }
 
-/** A positive or negative duration of at most one day. */
+/** A duration of at most one day, which may be negative. */
 export const signedDuration = parsedText((text) => {
   const ms = parseDuration(text)
   if (Math.abs(ms) > LONGEST_MS) throw new RangeError(`must be at most ${formatDuration(LONGEST_MS)} either way`)
   return ms
 }, formatDuration)
 
-/** A key whose value is a duration of at least `minMs`. */
+/** A key whose value is a duration from `minMs` to 24 hours. */
 export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   minMs: number,
   description: string,
@@ -90,7 +90,9 @@ export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(
   return { schema: duration({ minMs }), metavar: 'DURATION', description, ...(more as More) }
 }
 
-/** The lease times, `readinessGate` and `onShutdown` have the forms and defaults of the flags of `run`. */
+/**
+ * `reconciler`, the lease times, `readinessGate` and `onShutdown` have the forms and defaults of the flags of `run`.
+ */
 export const fleetKeys = {
   masters: {
     schema: z.union(

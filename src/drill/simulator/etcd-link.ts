@@ -8,12 +8,12 @@ import type { VirtualClock } from '../../runtime/virtual-clock.ts'
 import { type ProcessClock, StoreClock } from './process.ts'
 
 /**
- * The latency of one message between two processes, in milliseconds. The range is fixed, so that predictions can
- * be compared with real runs.
+ * The latency of one message between two processes, in milliseconds. The range is fixed, so that simulated runs can be
+ * compared with real runs.
  */
 export const simulatedLatency = { fromMs: 1, toMs: 4 }
 
-/** One error serves all resets, because each new one would cost a stack trace. */
+/** One error serves all resets, because each new error would cost a stack trace. */
 const RESET = new Error('connection reset')
 
 /** The connections of one master to a server. */
@@ -36,7 +36,7 @@ export class Route {
     for (const connection of [...this.#connections]) connection.abort(RESET)
   }
 
-  /** How many connections are open: watches, and requests that are black-holed. */
+  /** How many watches of an API server are open, plus how many requests are black-holed. */
   get streams(): number {
     return this.#connections.size
   }
@@ -94,7 +94,7 @@ const LEASE_END_STEP_MS = 500
 /** How many revisions the store retains: more than any fleet writes between a list and the watch after it. */
 const REVISIONS = 1_000
 
-/** The etcd in which all masters of a fleet store their leases. */
+/** The etcd or kine in which all masters of a fleet store their leases. */
 export class SimulatedEtcd {
   readonly store: MemoryEtcd
   /** Whether the database is full, so that writes that would make it larger are refused. */
@@ -114,7 +114,7 @@ export class SimulatedEtcd {
     return this.#down
   }
 
-  /** Stops the process of etcd. The data stays. No lease ends before the next start. */
+  /** Stops the process of etcd. The data stays. No lease ends before the next start, which begins every TTL anew. */
   stop(): void {
     this.#down = true
     this.#clock.stop()

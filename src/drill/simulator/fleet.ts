@@ -34,7 +34,7 @@ export interface FleetOptions {
   readonly spikes?: boolean
   /** Composes each sidecar. @default createMaster */
   readonly createMaster?: typeof createMaster | undefined
-  /** How everybody reaches the common store. @default inProcessTransport */
+  /** How all clients reach the one API server of the fleet. @default inProcessTransport */
   readonly transport?: typeof inProcessTransport | undefined
   /**
    * Whether to record all listings and requests, for tests. Otherwise no listings and only recent requests are
@@ -46,7 +46,10 @@ export interface FleetOptions {
 /** Without `recordsAll`, at least this many of the latest requests stay recorded. */
 const FEW_REQUESTS = 200
 
-/** Masters that share one store, in simulated time. The masters run the shipped code over in-process transports. */
+/**
+ * Masters that share one in-process API server, in simulated time. The masters run the shipped code over in-process
+ * transports.
+ */
 export class Fleet {
   readonly time = new VirtualClock()
   readonly seed: number
@@ -88,7 +91,7 @@ export class Fleet {
     for (const object of ['endpoints', 'slice'] as const) void this.#follow(object)
   }
 
-  /** Adds a host, whose sidecar is not running yet. */
+  /** Adds a master, whose server runs, but whose sidecar does not run yet. */
   add(host: Host): SimulatedMaster {
     const leaseStore = this.etcd === undefined ? {} : { leaseStore: 'etcd' as const }
     const options = { ...leaseStore, ...this.#options.master, ...host.options }
@@ -97,7 +100,7 @@ export class Fleet {
     return master
   }
 
-  /** A transport to the shared store, which records every request as sent by the master `by`. */
+  /** A transport to the shared API server. The fleet records every request as one of the master `by`. */
   counting(by: string): Transport {
     const inner = this.#reach()
     return {
@@ -133,7 +136,7 @@ export class Fleet {
     return this.time.advance(ms)
   }
 
-  /** The addresses in the latest version of the object; undefined if the object is gone. Needs `recordsAll`. */
+  /** The addresses in the latest version of the object; undefined if there is no such object. Needs `recordsAll`. */
   listed(object: Listing['object']): readonly string[] | undefined {
     return this.listings.findLast((listing) => listing.object === object)?.addresses
   }
@@ -144,13 +147,16 @@ export class Fleet {
     await work()
   }
 
-  /** Kills every process and ends every watch at once. No simulated time needs to pass. */
+  /** Kills every sidecar and ends the watches of the fleet itself at once. No simulated time needs to pass. */
   abandon(): void {
     for (const master of this.masters) master.kill()
     this.#watching.abort()
   }
 
-  /** Terminates every process, lets simulated time pass for their withdrawal, and ends every watch. */
+  /**
+   * Terminates every sidecar, lets 40 s of simulated time pass for the withdrawals, and ends the watches of the fleet
+   * itself.
+   */
   async close(): Promise<void> {
     for (const master of this.masters) master.terminate()
     await this.advance(40_000)
@@ -174,7 +180,8 @@ export class Fleet {
     const report = (addresses: readonly string[] | undefined): void => {
       const atMs = this.time.nowMs
       const byDamage = this.#damagedAtMs === atMs
-      // A listing is reported at the moment of its write, so the latest write of this moment made the listing.
+      // A listing is reported at the moment of its write, so the latest write of such an object at this moment made the
+      // listing.
       const written = this.requests.findLast(
         ({ atMs: at, request: { method, path } }) => at !== atMs || (method !== 'GET' && path.includes(plural)),
       )

@@ -34,8 +34,8 @@ import { SimulatedMember } from './member.ts'
 import { type ProcessClock, processClock } from './process.ts'
 
 /**
- * A model of a kube-apiserver that maintains `default/kubernetes` itself. Upstream:
- * pkg/controlplane/reconcilers/lease.go and controller/kubernetesservice.
+ * A model of a kube-apiserver that maintains `default/kubernetes` itself. Upstream: reconcilers/lease.go and
+ * controller/kubernetesservice in pkg/controlplane.
  */
 export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> implements MemberState {
   readonly kind = 'kube-apiserver'
@@ -201,7 +201,7 @@ class KubeApiserverLife {
     const { etcd, address } = this.#options
     for (;;) {
       const stored = await etcd.get(LEASES + address, this.#signal)
-      // Upstream's RemoveLease fails if the key is missing, and leaves the list unchanged.
+      // Upstream's RemoveLease fails if the key is missing. RemoveEndpoints then leaves the list unchanged.
       if (stored === undefined) return
       if (await etcd.delete(stored.key, stored.modRevision, this.#signal)) break
     }
@@ -273,7 +273,7 @@ function sameSlice(found: EndpointSlice, wanted: EndpointSlice): boolean {
 
 export const SERVICE_RANGE = parseCidr('10.96.0.0/12')
 
-// These functions leave existing objects as they are: upstream never corrects a Service
+// The functions below leave existing objects unchanged: upstream never corrects a Service
 // (pkg/controlplane/controller/kubernetesservice).
 
 async function ensureNamespaces(api: KubeApi): Promise<void> {

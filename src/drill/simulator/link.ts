@@ -11,7 +11,7 @@ import { isMet, RequestFaults, type RequestRule, type SentRequest } from '../req
 import { latency, Route, roundTrip } from './etcd-link.ts'
 import type { ProcessClock } from './process.ts'
 
-/** These errors serve all connections, because each new one would cost a stack trace. */
+/** These errors serve all connections, because each new error would cost a stack trace. */
 const OVER = new Error('over')
 const RESET = new Error('connection reset')
 
@@ -24,7 +24,7 @@ const ETCD_CHECKS_S = 4
 export class SimulatedServer extends Route {
   #serving = true
   ready = true
-  /** Whether the etcd check of /readyz succeeds. */
+  /** Whether the etcd checks of /readyz succeed, unless the datastore fails. */
   etcdCheck = true
   /** Whether /readyz and /livez hang, while all other requests are answered. */
   silent = false
@@ -271,7 +271,10 @@ function lost(end: 'reset' | 'timeout'): KubeError {
   return end === 'reset' ? new KubeError('Unreachable', 'connection reset') : new KubeError('Timeout', 'no answer')
 }
 
-/** Detects renewals in a watch of Leases. They are delivered at once: there are many, and they cause no action. */
+/**
+ * Returns a function that decides for each event of a watch of Leases whether it is a renewal. Renewals are delivered
+ * at once: there are many, and they cause no action.
+ */
 function renewals(): (event: unknown) => boolean {
   const reported = new Map<string, string>()
   return (event) => {
@@ -307,7 +310,7 @@ export function simulatedReadiness(server: SimulatedServer, clock: Clock, random
       const { timeoutMs = TIMEOUT_MS } = request
       const faults = server.faults.areNone ? undefined : server.faults.applyTo(sentOf(request))
       // Without faults an answer takes no time, which saves events of the simulation. Only the first answer is delayed
-      // at random, so that no two processes probe at the same moments.
+      // at random, so that processes do not probe at the same moments.
       const delayMs = 2 * server.slowMs + (asked ? 0 : 1 + 20 * random.next()) + (faults?.delayMs ?? 0)
       asked = true
       if (delayMs > 0) await sleep(clock, Math.min(delayMs, timeoutMs), signal)

@@ -25,7 +25,7 @@ import { type ProcessClock, processClock, processLeases } from './process.ts'
 /** One machine with an API server and a sidecar beside it. */
 export interface Host {
   readonly name: string
-  /** Endpoints list the first address. Machines behind one virtual address share it. */
+  /** Endpoints list the first address. Machines behind one virtual address have the same first address. */
   readonly addresses: readonly string[]
   /** How far the wall clock of the machine is ahead, in milliseconds. */
   readonly skewMs?: number | undefined
@@ -54,9 +54,9 @@ interface Life {
   readonly clock: ProcessClock
   readonly stop: AbortController
   readonly logger: ReturnType<typeof memoryLogger>
-  /** Whether the API server has answered that it is ready. */
+  /** Whether the API server has answered this process that it is ready. */
   wasReady: boolean
-  /** The simulation's time at which the API server last answered a probe. */
+  /** The simulated time at which the API server last answered a probe of this process; negative infinity if never. */
   answeredAtMs: number
   ended: boolean
   failure: unknown
@@ -64,7 +64,7 @@ interface Life {
 
 export class SimulatedMaster extends SimulatedMember<Life> implements MemberState {
   readonly kind = 'apiserver-bootstrap'
-  /** Undefined in a fleet without etcd. */
+  /** Undefined in a fleet without etcd or kine. */
   readonly etcd: EtcdRoute | undefined
   /** The options for the next start of the sidecar. */
   options: MasterOptions
@@ -148,7 +148,7 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
     this.options = { ...this.options, ...settings }
   }
 
-  /** SIGKILL of the sidecar. Its running requests never get an answer. */
+  /** SIGKILL of all processes of the sidecar. Their running requests never get an answer. */
   kill(): void {
     for (const life of this.#processes) life.clock.kill()
     this.life = undefined
@@ -264,7 +264,10 @@ function requestStop({ clock, stop }: Life): void {
   else signal()
 }
 
-/** The default options of a simulated master: those of the program, without the repair controllers. */
+/**
+ * The default options of a simulated master: those of the program without etcd, but without the repair controllers and
+ * without a leader election.
+ */
 export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
   securePort: 6443,
   serviceClusterIpRanges: [parseCidr('10.96.0.0/12')],

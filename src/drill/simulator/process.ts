@@ -15,7 +15,10 @@ export interface ProcessClock extends ClockView {
   readonly killed: boolean
 }
 
-/** Delays each timer of a drifting clock, in milliseconds, because a rounding error could make the timer fire early. */
+/**
+ * The delay of each timer of a drifting clock, in milliseconds. Without it, a rounding error could make a timer fire
+ * early.
+ */
 const ROUNDING_MS = 1e-6
 
 export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: ClockFaults = {}): ProcessClock {
@@ -48,7 +51,10 @@ export function processClock(time: VirtualClock, { skewMs = 0, driftPpm = 0 }: C
   }
 }
 
-/** The clock of a store. While the store is stopped, its monotonic time stands still. */
+/**
+ * The clock of a store. While the store is stopped, the monotonic time of this clock stands still, but timers fire as
+ * usual.
+ */
 export class StoreClock {
   readonly #view: ClockView
   #stoppedAtMs: number | undefined

@@ -21,7 +21,7 @@ import type { SimulatedMaster } from './master.ts'
 /** A time longer than any drill, in milliseconds. */
 const ENDLESS_MS = 1e9
 
-/** What a test may replace. */
+/** The parts of a simulated fleet that a caller may replace. */
 export type SimulatedParts = Pick<FleetOptions, 'createMaster' | 'transport'>
 
 /** A simulated fleet: the shipped code, in this process and in simulated time. A seed determines each run. */

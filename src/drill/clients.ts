@@ -57,7 +57,10 @@ export function simulateClients(
   return inOrder([...served.events(), ...failed])
 }
 
-/** Replaces the served connections by one `served` event for each second. The result is in the order of time. */
+/**
+ * Replaces the served connections with one `served` event for each second in which there are any. The result is in the
+ * order of time.
+ */
 export function condenseServed(events: readonly DrillEvent[]): readonly DrillEvent[] {
   const served = new ServedCounter()
   const others = events.filter((event) => {

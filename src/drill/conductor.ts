@@ -72,7 +72,7 @@ export class Conductor {
     }
   }
 
-  /** Starts all masters. As soon as they are healthy, and the slice lists the expected addresses, time 0 begins. */
+  /** Starts all masters. Time 0 is when all are healthy, and the slice lists the expected addresses. */
   async #start(): Promise<void> {
     const { fleet } = this.#scenario
     for (const master of fleet.masters) await this.#fleet.add(master)

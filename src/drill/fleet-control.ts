@@ -54,7 +54,7 @@ export class FleetControl {
     await this.do({ type: 'start', master: master.name, part: 'sidecar' })
   }
 
-  /** Kills a master for good. Later primitives for it do nothing. */
+  /** Kills a master for good. Later primitives for this master do nothing. */
   async retire(master: string): Promise<void> {
     this.roster.retire(master)
     await this.do({ type: 'retire', master })

@@ -1,6 +1,4 @@
-/**
- * Verbs of requests, as in RBAC and in kube-apiserver's audit log. `delete` is also the verb that deletes a collection.
- */
+/** Verbs of requests, as in RBAC and in kube-apiserver's audit log. `delete` includes `deletecollection`. */
 export const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const
 export type Verb = (typeof verbs)[number]
 

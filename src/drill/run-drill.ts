@@ -43,8 +43,8 @@ interface RunOutcome {
  *
  * Rejects with a {@link DrillError} if a fleet does not start, a step is impossible or the objects cannot be restored;
  * with a KubeError if the API server fails or refuses a damage; with the signal's reason if the signal is aborted; and
- * with a RangeError that names an invalid argument. Before it rejects, it ends every process and, if possible, restores
- * the objects.
+ * with a RangeError that names an invalid argument. Before runDrill rejects, it ends every process and, if possible,
+ * restores the objects.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -86,7 +86,10 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   }
 }
 
-/** How often a request and its answer together may wait for this process, in which the proxies of a live drill run. */
+/**
+ * How often a request, with its answer, may wait for this process in a live drill, because this process runs the
+ * proxies.
+ */
 const WAITS_OF_A_REQUEST = 4
 
 /**
@@ -227,9 +230,9 @@ export interface DrillOptions {
   readonly version?: string
   readonly signal?: AbortSignal
   /**
-   * Called with each event of each run: at time 0 with all events before it, and then with each event as it happens.
-   * Not called for the connections of simulated clients, which are computed after the run. `index` counts the runs of
-   * the variant from 0 on.
+   * Called with each event of each run: at time 0 with all earlier events, and then with each event as it happens. Not
+   * called for the connections of simulated clients, which are computed after the run. `index` counts the runs of the
+   * variant from 0 on.
    */
   readonly onEvent?: (event: DrillEvent, run: { readonly variant: string; readonly index: number }) => void
 }

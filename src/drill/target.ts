@@ -6,8 +6,8 @@ import type { RequestRule } from './request-faults.ts'
 import type { DamageName, MasterPlan, MasterSettings } from './scenario/scenario.ts'
 
 /**
- * One action on a fleet. All but `add` may be repeated. An action that does not apply to its master changes nothing,
- * such as a fault of the sidecar for a kube-apiserver, which has no sidecar.
+ * One action on a fleet. All but `add` may be repeated. An action that does not apply to its master changes nothing: a
+ * kube-apiserver, for example, has no sidecar whose requests could fail.
  */
 export type Primitive =
   /**

@@ -127,7 +127,7 @@ export interface CampaignSummary {
     readonly flaps: number
     readonly flapFree: number
   }[]
-  /** How many schedules had their leases in each lease store, by its name. */
+  /** How many schedules had their leases in each lease store, by the name of the store. */
   readonly leaseStores: Readonly<Record<string, number>>
 }
 

@@ -85,7 +85,7 @@ export async function runSchedule(
   }
 }
 
-/** Also records every request for the digest. Reads, which are requests too, are not events of the history. */
+/** Also records every request for the digest, because the history contains no reads. */
 class RequestRecorder extends DrillRecorder {
   readonly requests: string[] = []
 
@@ -101,7 +101,7 @@ interface Shrunk {
   readonly tries: number
 }
 
-/** How long a shortened scenario continues after the violation at least, in milliseconds. */
+/** The least time from the violation to the end of a shortened scenario, in milliseconds. */
 const AFTER_MS = 500
 /** The time to which the first step is moved, in milliseconds. */
 const FIRST_MS = 1_000

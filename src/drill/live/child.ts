@@ -6,7 +6,7 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
 
 /**
  * One process of a drilled fleet. It has a process group of its own, so an interrupt at the terminal does not reach it.
- * If the drill ends first, the {@link Watchdog} kills it.
+ * If the program of the drill ends first, the {@link Watchdog} kills that process group.
  */
 export class Child {
   readonly pid: number

@@ -29,7 +29,7 @@ export class EtcdProxies {
 
   /**
    * Creates Unix sockets below `directory` for endpoints without TLS, and listens on TCP ports for endpoints with TLS.
-   * Only this user may have access to `directory`. For sockets it must have no {@link socketFault}.
+   * Only this user may have access to `directory`. If it is to contain sockets, it must have no {@link socketFault}.
    */
   static async open(paths: readonly EtcdProxyTarget[], directory: string): Promise<EtcdProxies> {
     const sockets = await mkdtemp(join(directory, 's'))

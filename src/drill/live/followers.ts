@@ -24,8 +24,8 @@ interface FollowOptions {
 }
 
 /**
- * Follows the listings, the other objects and the leases until the signal is aborted. Reopens watches that end or
- * break.
+ * Follows the listings, the Service, the namespaces and the leases until the signal is aborted. Reopens watches that
+ * end or break.
  */
 export async function followCluster(options: FollowOptions): Promise<void> {
   const { cluster, signal } = options

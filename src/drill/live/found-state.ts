@@ -21,7 +21,10 @@ import { type Cluster, isDocumentation } from './cluster.ts'
 
 type Kind = Resource<KubeObject>
 
-/** The kinds of `default/kubernetes`, in the order of restoration: the Service first, because slices belong to it. */
+/**
+ * The kinds of `default/kubernetes`, in the order of restoration: the Service first, because slices belong to the
+ * Service.
+ */
 const KINDS = [services, endpoints, endpointSlices] as unknown as readonly Kind[]
 /** The fields of metadata that only the server sets. */
 const SERVERS_OWN = ['uid', 'resourceVersion', 'creationTimestamp', 'generation', 'managedFields', 'selfLink']
@@ -132,7 +135,7 @@ interface WaitOptions {
 /**
  * Waits until abandoned leases have ended. Writes nothing. Rejects with a {@link DrillError} if a lease never ends, or
  * if another program seems to manage `default/kubernetes`: masters or kube-apiservers that renew their leases, the API
- * server itself, or another drill. This drill would restore the list of the other drill at its end.
+ * server itself, or another drill. Otherwise this drill would restore the other drill's list in the end.
  */
 export async function whenUnoccupied(cluster: Cluster, options: WaitOptions): Promise<void> {
   await whenLeasesEnded(cluster, options)

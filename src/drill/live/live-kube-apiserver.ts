@@ -30,8 +30,8 @@ interface ServerParts {
 }
 
 /**
- * A real kube-apiserver on the etcd of the drill. Its own reconciler lists its address. The server refuses every
- * request without the drill's token.
+ * A real kube-apiserver on the etcd of the drill. Upstream's reconciler in this server lists the server's address. The
+ * server refuses every request without the drill's token.
  */
 export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberState {
   readonly kind = 'kube-apiserver'

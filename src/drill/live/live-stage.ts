@@ -49,8 +49,8 @@ export class ClusterStage {
   }
 
   /**
-   * Checks that nobody else manages `default/kubernetes`, reads its objects, and creates the private directory of the
-   * drill. Rejects with a {@link DrillError} if the cluster cannot be drilled. Writes nothing to the cluster.
+   * Checks that no other program manages `default/kubernetes`, reads its objects, and creates the private directory of
+   * the drill. Rejects with a {@link DrillError} if the cluster cannot be drilled. Writes nothing to the cluster.
    */
   async open(signal: AbortSignal): Promise<LiveSurroundings> {
     const { log, etcdServers = [], etcdFiles } = this.#options
@@ -98,7 +98,10 @@ export class ClusterStage {
     }
   }
 
-  /** Replaces files of the same names, and follows no link. A failure is logged, because the drill itself is over. */
+  /**
+   * Copies the output of all processes to the directory of the logs. Replaces files of the same names, and follows no
+   * link. A failure is logged, because the drill itself is over.
+   */
   async #storeLogs(): Promise<void> {
     const { logs, log } = this.#options
     if (logs === undefined || this.#directory === undefined) return

@@ -33,8 +33,8 @@ interface FrontParts {
 
 /**
  * One master's API server: the real server behind this master's own proxies. So one master's server can be killed,
- * frozen and cut off without an effect on other masters. There is one proxy for the sidecar's requests, one for its
- * probes, and one for the clients.
+ * frozen and cut off without an effect on other masters. The sidecar's requests, the sidecar's probes and the clients
+ * pass through different proxies.
  */
 export class ServerFront {
   up = false
@@ -94,7 +94,7 @@ export class ServerFront {
     return this.#parts.faults
   }
 
-  /** How the sidecar connects to this server. The token changes at the end of `expired`. */
+  /** How the sidecar connects to this server. The token changes when the fault `expired` ends. */
   get access(): SidecarAccess {
     return { port: this.#parts.api.port, authority: this.#parts.authority, token: this.#token }
   }

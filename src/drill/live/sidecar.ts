@@ -9,8 +9,8 @@ export class SidecarLife extends ProcessLife {
   readonly number: number
   readonly settings: SidecarSettings
   /**
-   * Whether the sidecar has received an answer to a probe. Before the first answer the sidecar does not count as
-   * running.
+   * Whether the sidecar has received an answer to a probe. Answers of request faults do not count. Before the first
+   * answer the sidecar does not count as running.
    */
   awake = false
 
@@ -27,7 +27,7 @@ export class SidecarLife extends ProcessLife {
 
 /**
  * The life whose state counts as the state of the master. `life` is the latest life, and `before` the one before it.
- * While both run, `before` counts until `life` is {@link SidecarLife.awake} or has ended.
+ * While `before` is running, it counts until `life` is {@link SidecarLife.awake} or has ended. Otherwise `life` counts.
  */
 export function lifeThatCounts(
   life: SidecarLife | undefined,

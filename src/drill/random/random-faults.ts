@@ -6,7 +6,7 @@ export interface FaultContext {
   readonly draw: Draw
   readonly fleet: FleetPlan
   readonly available: AvailableMasters
-  /** All faults end by this time, except that a clock that was set stays set. */
+  /** Faults are drawn so that they end by this time. Only a clock that was set stays set. */
   readonly untilMs: number
 }
 
@@ -77,7 +77,7 @@ const kill = ofProcess('kill', 40_000, ['sidecar', 'sidecar', 'sidecar', 'server
 const terminate = ofProcess('terminate', 40_000, ['sidecar', 'sidecar', 'sidecar', 'server', 'both'])
 const freeze = ofProcess('freeze', 45_000, ['sidecar', 'sidecar', 'sidecar', 'server', 'both'])
 
-/** Kills a sidecar and starts it again within a second, sometimes while the etcd check of its server fails. */
+/** Kills a sidecar and starts it again at most a second later, sometimes while the etcd check of its server fails. */
 const crash: Fault = ({ draw, available, untilMs }, atMs) => {
   const free = available.free(atMs)
   if (free.length === 0 || untilMs - atMs < 5_000) return undefined

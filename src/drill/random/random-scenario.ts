@@ -36,7 +36,7 @@ export function randomScenario(seed: number): Scenario {
 /**
  * Draws the random parts of a scenario. `seed` decides the times of steps with a jitter. Drawn steps replace each
  * `random` step. The seed of the `random` step, or else `seed`, decides the drawn steps. Their faults end at the latest
- * when the `random` step ends. Pure.
+ * when the `random` step ends; changes of clocks and of the fleet stay. Pure.
  */
 export function drawSteps(scenario: Scenario, seed: number): Scenario {
   const steps = scenario.steps.flatMap((given, index): readonly Step[] => {

@@ -198,7 +198,7 @@ class Waits {
 }
 
 class Causes {
-  /** Every master that an address ever had, in the order of their last changes of state. */
+  /** For each address, all masters that have had it, in the order of the last changes of their states. */
   readonly #masters = new Map<string, string[]>()
   readonly #steps: { readonly action: string; readonly masters: readonly string[] }[] = []
 

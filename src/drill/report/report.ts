@@ -99,7 +99,7 @@ export interface Distribution {
   readonly p50Ms: number | undefined
   readonly p99Ms: number | undefined
   readonly maxMs: number | undefined
-  /** Sorted by run and then by begin. In a report, the first 500 samples. */
+  /** Sorted by run and then by begin. In a report, only the first 500 samples. */
   readonly samples: readonly Sample[]
 }
 

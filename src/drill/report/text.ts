@@ -71,7 +71,7 @@ function wrap(text: string, indent: string): readonly string[] {
 }
 
 interface FigureRow {
-  /** Contains the unit. Has at most 20 characters, so that four columns fit a terminal. */
+  /** Contains the unit, if there is one. Has at most 20 characters, so that four columns fit a terminal. */
   readonly name: string
   readonly cell: (figures: Figures) => string
   /** The row appears only if this is true for the figures of at least one column. @default always true */

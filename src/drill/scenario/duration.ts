@@ -48,8 +48,8 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
     return 'Not everything could be judged: a master that stays too slow to renew its lease until the end is not checked; end the slowness with for, or by heal.'
   }
   const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
-  // The duration of a rolling restart is unknown, so only its pauses count. The delay of connections counts twice,
-  // because both the affected master and the master that reacts to it may be slow.
+  // The duration of a rolling restart is unknown, so only its pauses count. The lag counts twice, because both the
+  // affected master and the master that reacts to it may be slow.
   const dueMs = Math.max(lastStepEndMs(steps, fleet, 0), ...endsMs) + withinMs + 2 * lagMs
   if (dueMs <= durationMs) return undefined
   const [due, end] = [formatDuration(dueMs), formatDuration(durationMs)]
@@ -77,7 +77,10 @@ function slowMasters(steps: readonly Step[], fleet: FleetPlan): readonly SlowMas
   })
 }
 
-/** The latest time of the first step that certainly follows `slow` and ends it for the master; undefined if none. */
+/**
+ * The latest time of the first step that certainly follows `slow` and ends the delay of the master; undefined if there
+ * is no such step.
+ */
 function healedMs(
   slow: ActionOf<'slow'>,
   name: string,

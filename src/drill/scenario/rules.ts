@@ -12,7 +12,7 @@ export interface PlacedStep {
   readonly path: Path
 }
 
-/** Reports contradictions between values of a scenario that are valid by themselves. */
+/** Reports contradictions between the values of a scenario. The caller has checked each value by itself. */
 export function checkScenario(
   reader: MappingReader,
   scenario: Scenario,

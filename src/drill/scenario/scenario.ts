@@ -7,7 +7,10 @@ export { type DamageName, damages } from './damages.ts'
 export { defaultClients } from './schema.ts'
 export type { Action, Step } from './step-schema.ts'
 
-/** One drill. Plain JSON, because the report contains it. Durations are in milliseconds. */
+/**
+ * What happens in one drill, and how it is judged. Plain JSON, because the report contains it. Durations are in
+ * milliseconds.
+ */
 export interface Scenario {
   /** Lower case letters, digits and dashes. */
   readonly name: string

@@ -91,7 +91,7 @@ export class Fleet {
     for (const object of ['endpoints', 'slice'] as const) void this.#follow(object)
   }
 
-  /** Adds a master, whose server runs, but whose sidecar does not run yet. */
+  /** Adds a master. Its server runs at once, but its sidecar does not run yet. */
   add(host: Host): SimulatedMaster {
     const leaseStore = this.etcd === undefined ? {} : { leaseStore: 'etcd' as const }
     const options = { ...leaseStore, ...this.#options.master, ...host.options }
@@ -100,7 +100,7 @@ export class Fleet {
     return master
   }
 
-  /** A transport to the shared API server. The fleet records every request as one of the master `by`. */
+  /** A transport to the shared API server. The fleet records every request as a request of the master `by`. */
   counting(by: string): Transport {
     const inner = this.#reach()
     return {

@@ -24,7 +24,7 @@ const ETCD_CHECKS_S = 4
 export class SimulatedServer extends Route {
   #serving = true
   ready = true
-  /** Whether the etcd checks of /readyz succeed, unless the datastore fails. */
+  /** Whether the etcd checks of /readyz succeed while the server reaches its datastore. */
   etcdCheck = true
   /** Whether /readyz and /livez hang, while all other requests are answered. */
   silent = false

@@ -265,8 +265,8 @@ function requestStop({ clock, stop }: Life): void {
 }
 
 /**
- * The default options of a simulated master: those of the program without etcd, but without the repair controllers and
- * without a leader election.
+ * The default options of a simulated master: those of the program if no etcd is given, except that the repair
+ * controllers and the leader election are off.
  */
 export const masterDefaults: Omit<MasterOptions, 'host' | 'advertiseAddresses'> = {
   securePort: 6443,

@@ -69,7 +69,7 @@ export class SimulatedTarget implements DrillTarget {
     )
   }
 
-  /** How many events the simulator has processed. This cost of a run does not depend on the machine. */
+  /** How many events the simulator has processed. This measure of the cost of a run does not depend on the machine. */
   get simulatorEvents(): number {
     return this.#fleet.time.events
   }

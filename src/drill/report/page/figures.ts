@@ -17,7 +17,7 @@ import {
 interface Row<Value> {
   readonly name: string
   readonly text: (value: Value) => string
-  /** Whether a healthy fleet would not have the value, so that the page emphasizes it. */
+  /** Whether the page emphasizes the value, because a healthy fleet would not have it. */
   readonly amiss?: (value: Value) => boolean
 }
 

@@ -63,13 +63,13 @@ export function readHistory(events: readonly DrillEvent[], untilMs: number): Run
 
 interface Member {
   status: MemberStatus
-  /** When the member was last alive. */
+  /** When a process of the member last ran. */
   aliveMs: number
   readonly addresses: Set<string>
   readonly tracks: Tracks
 }
 
-/** Follows members, listings and leases together, because the meaning of each depends on the others. */
+/** Follows members, listings and leases together, because the tracks of a master depend on all three. */
 class FleetTracks {
   readonly #members = new Map<string, Member>()
   readonly #unownedAddresses = new Map<string, Track<'listed'>>()

@@ -19,7 +19,7 @@ import { counted, type Html, html, markup, percent, seconds } from './html.ts'
  * small.
  */
 const MOST_SPANS = 1_200
-/** About the most marks of faults in all charts of a page together. */
+/** Roughly the most marks of faults in all charts of a page together. */
 const MOST_MARKS = 360
 
 /** The timelines of runs, with the variants side by side and the same time axis for all. */

@@ -9,8 +9,8 @@ interface Run {
 /**
  * Computes the figures of one or more runs from their histories, from time 0 until just before `untilMs`. Sums, minima
  * and maxima are over all runs. `deadUntilMs`: how long a dead master may be listed, which is the longest TTL plus the
- * scenario's margin for a removal. If several events have the same time, only the state after the last event counts.
- * Pure.
+ * scenario's margin for a removal. Times are measured from states that last: if several events have the same time, only
+ * the state after the last event counts. Pure.
  */
 export function computeFigures(runs: readonly Run[], { deadUntilMs }: { readonly deadUntilMs: number }): Figures {
   const traffic = new TrafficMeter()

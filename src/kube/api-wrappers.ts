@@ -7,9 +7,9 @@ import { keyOf } from './store.ts'
 import { smallerPage } from './transport.ts'
 
 /**
- * A KubeApi that makes reads, and logs writes instead of making them. A write is not logged again until another body
- * was logged for the same verb and object. A create or update resolves with the given object, a patch with an object
- * that has only the name and namespace.
+ * A KubeApi that makes reads, and logs writes instead of making them. A write is logged only if it differs, in more
+ * than its times, from the last one with the same verb and object. A create or update resolves with the given object, a
+ * patch with an object that has only the name and namespace.
  */
 export function dryRunApi(api: KubeApi, logger: Logger): KubeApi {
   const planned = new Map<string, string>()
@@ -62,7 +62,10 @@ const PLANNED: Readonly<Record<string, string>> = {
   wrote: 'write',
 }
 
-/** Rephrases writes as plans, and logs each info line once, because every reconciliation plans the same writes. */
+/**
+ * A logger that rephrases messages about writes as plans. It logs equal info lines once, because every reconciliation
+ * plans the same writes.
+ */
 export function dryRunLogger(logger: Logger): Logger {
   const logged = new Set<string>()
   const wrap = (inner: Logger): Logger => ({
@@ -84,10 +87,10 @@ export function dryRunLogger(logger: Logger): Logger {
 
 /**
  * A KubeApi that reads normally, and calls `mayWrite` immediately before each write. Without this check a process that
- * was frozen would write from outdated copies, before a timer reports that another process leads. If `mayWrite` returns
+ * was frozen could write from outdated copies before its timers show that another process leads. If `mayWrite` returns
  * false, the write rejects as Unreachable, for which controllers record no Event.
  *
- * The API server itself checks nothing: a request that was sent before the freeze still arrives.
+ * The API server does not check who leads: a write that was sent before the freeze may still take effect.
  */
 export function fencedApi(api: KubeApi, mayWrite: () => boolean): KubeApi {
   const fenced = (): KubeApi => {
@@ -111,7 +114,7 @@ export function readsOf(api: KubeApi): Pick<KubeApi, 'get' | 'list' | 'watch'> {
   }
 }
 
-/** The same API, whose requests are aborted at the limit. Watches are not limited. */
+/** The same API, except that `limit` aborts each request that is not answered in time. Watches are not limited. */
 export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
   return {
     get: (resource, ref, options) =>
@@ -133,8 +136,8 @@ export function limitedApi(api: KubeApi, limit: RequestLimit): KubeApi {
 const PAGE_SIZE = 500
 
 /**
- * Lists a collection page by page. From kube-apiserver, all pages show the state at the time of the first one. A page
- * that is too long is requested again with fewer objects. Rejects with a KubeError or with the signal's reason.
+ * Lists a collection page by page. All pages of kube-apiserver show the state at the time of the first one. A page that
+ * is too long is requested again with fewer objects. Throws a KubeError or the signal's reason.
  */
 export async function* listPages<T extends KubeObject>(
   api: KubeApi,
@@ -146,7 +149,7 @@ export async function* listPages<T extends KubeObject>(
   let { limit = PAGE_SIZE } = query
   const seen = new Set<string>()
   for (;;) {
-    // The token contains the version.
+    // A continue token contains the resourceVersion.
     const version = token === undefined ? { resourceVersion, resourceVersionMatch } : { continue: token }
     const page = await api.list(resource, { ...others, limit, ...version }).catch((error: unknown) => {
       const smaller = isKubeError(error, 'TooLarge') ? smallerPage(limit) : undefined
@@ -160,12 +163,12 @@ export async function* listPages<T extends KubeObject>(
   }
 }
 
-/** More than any cluster needs: five million objects. */
+/** More than any cluster needs: five million objects in pages of {@link PAGE_SIZE}. */
 const MOST_PAGES = 10_000
 
 /**
- * The token of the page after this one, which is added to `seen`; undefined after the last page. Throws a KubeError
- * that names `source` if a page leads back to an earlier one, or if there are too many pages.
+ * The continue token of the next page; undefined if this page is the last. Adds the token to `seen`. Throws a
+ * BadResponse that names `source` if `seen` has the token already, or has {@link MOST_PAGES} tokens.
  */
 export function nextPage(source: string, { metadata }: KubeList<KubeObject>, seen: Set<string>): string | undefined {
   const { continue: next } = metadata

@@ -8,9 +8,9 @@ export interface ObjectRef {
 }
 
 export interface CallOptions {
-  /** Ends the call: it rejects with the signal's reason. */
+  /** Aborts the call, which then rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
-  /** Never repeats the call, even after a Retry-After: for callers with a deadline, such as a lease. @default false */
+  /** The call rejects at once after a 429 or 503 with Retry-After: for callers with a deadline. @default false */
   readonly urgent?: boolean | undefined
 }
 
@@ -19,12 +19,14 @@ export interface ListQuery {
   readonly namespace?: string | undefined
   readonly labelSelector?: string | undefined
   readonly fieldSelector?: string | undefined
-  /** Left out: the most recent state, read from the store. "0": whatever the server has in its cache. */
+  /** Left out: the most recent state. "0": any state that the server has in its cache. */
   readonly resourceVersion?: string | undefined
   readonly resourceVersionMatch?: 'NotOlderThan' | 'Exact' | undefined
   readonly limit?: number | undefined
   readonly continue?: string | undefined
-  /** For lists only: the caller reads no `metadata.managedFields`, so they may be missing or empty. @default false */
+  /**
+   * For lists only: the caller does not read `metadata.managedFields`, which may be missing or empty. @default false
+   */
   readonly dropsManagedFields?: boolean | undefined
   /** Decodes the fields that the caller needs if the server answers in protobuf. @default only JSON is accepted */
   readonly protobuf?: TrimmedReader | undefined
@@ -36,7 +38,7 @@ export interface WatchQuery extends Omit<ListQuery, 'limit' | 'continue'> {
   readonly sendInitialEvents?: boolean | undefined
   /** The server ends the watch after this many seconds. */
   readonly timeoutSeconds?: number | undefined
-  /** Called once the server has accepted the watch, before the first event, which may take long to arrive. */
+  /** Called when the server has accepted the watch. The first event may arrive much later. */
   readonly onOpen?: (() => void) | undefined
 }
 
@@ -62,7 +64,7 @@ export interface Status {
 export type Patch =
   | { readonly type: 'merge'; readonly body: unknown }
   | { readonly type: 'json'; readonly body: readonly unknown[] }
-  /** Server-side apply: `body` has all fields that this manager owns, and apiVersion and kind. */
+  /** Server-side apply: `body` has all fields that the field manager is to own, and apiVersion and kind. */
   | { readonly type: 'apply'; readonly body: unknown; readonly force?: boolean | undefined }
 
 export interface WriteOptions extends CallOptions {
@@ -82,9 +84,9 @@ export interface DeleteOptions extends CallOptions {
 /**
  * The port to an API server: plain JSON objects, as the server sends them.
  *
- * Every method rejects with a {@link KubeError} whose `code` says how the caller should react, or with the reason of
- * `signal`. The port itself retries only a 429 or 503 with Retry-After, a few times within seconds, and only for a call
- * that is not `urgent`. The caller decides about every other retry.
+ * Every call but a watch rejects with a {@link KubeError}, whose `code` shows how the caller should react, or with the
+ * reason of `signal`. The port itself waits and repeats a call only after a 429 or 503 with Retry-After: a few times
+ * within seconds, and not if the call is `urgent`. The caller decides about every other retry.
  */
 export interface KubeApi {
   get<T extends KubeObject>(resource: Resource<T>, ref: ObjectRef, options?: CallOptions): Promise<T>
@@ -96,7 +98,7 @@ export interface KubeApi {
   delete(resource: Resource<KubeObject>, ref: ObjectRef, options?: DeleteOptions): Promise<void>
   /**
    * Follows changes. The iteration ends when the server ends the stream or `signal` is aborted. It throws a KubeError
-   * when the stream breaks. Leaving the loop early closes the connection.
+   * when the server refuses the watch or the stream breaks. Leaving the loop early ends the request.
    */
   watch<T extends KubeObject>(
     resource: Resource<T>,

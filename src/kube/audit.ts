@@ -42,12 +42,15 @@ export interface AuditEntry {
   readonly [field: string]: unknown
 }
 
-/** A line has at most this many entries of a list. The field `omitted` has the number of the others, by list. */
+/**
+ * A line has at most this many entries of a list. Its field `omitted` has the number of omitted entries by the name of
+ * the list.
+ */
 const MAX_LISTED = 32
 
 /**
  * Records a write in one line of the log (docs/audit.md). Call it once for each write that succeeded or whose answer
- * was lost. In a dry run the line has no `audit`, `outcome` and `user`, and no Event is recorded.
+ * was lost. In a dry run the line has no `audit`, `outcome` or `user`, and no Event is recorded.
  */
 export function audit({ logger, events, user }: AuditTrail, entry: AuditEntry): void {
   const { message, error, event, ...fields } = entry
@@ -64,7 +67,10 @@ export function audit({ logger, events, user }: AuditTrail, entry: AuditEntry): 
   }
 }
 
-/** Makes a write and records it, unless `isDone` finds that the write changed nothing. */
+/**
+ * Makes a write and records it, unless `isDone` finds in the answer that nothing was written. Also records a write
+ * without an answer, see {@link answered}.
+ */
 export async function audited<T>(
   trail: AuditTrail | undefined,
   entry: AuditEntry,
@@ -105,7 +111,11 @@ const UNSENT: ReadonlySet<string> = new Set([
 /** Error codes after which the server has certainly written nothing. */
 const NOT_WRITTEN: ReadonlySet<string> = new Set(['AlreadyExists', 'Expired', 'TooManyRequests', 'NoCredentials'])
 
-/** Makes a write. If the answer is lost, also by an abort, calls `unanswered` with the error, and rejects with it. */
+/**
+ * Makes a write. If the write fails, rejects with its error. If a failed write may have happened, because no answer
+ * arrived or because `signal` was aborted meanwhile, first calls `unanswered` with the error. Makes no write if
+ * `signal` is aborted already.
+ */
 export async function answered<T>(
   write: () => Promise<T>,
   unanswered: (error: unknown) => void,

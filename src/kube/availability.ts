@@ -5,13 +5,19 @@ import type { Logger } from '../telemetry/logger.ts'
 import { Outages } from '../telemetry/outages.ts'
 import type { KubeErrorCode } from './errors.ts'
 
-/** A new refusal after an outage, or one that may pass, counts only when it has lasted this long. */
+/**
+ * A new refusal that follows an outage, or may pass, or is this program's own, counts as permanent when it has lasted
+ * this long.
+ */
 const RETURNING_MS = 5_000
-/** A refusal is logged after this long. A server that has just started refuses until it has read its RBAC rules. */
+/**
+ * A refusal is logged when it has lasted this long. A server that has just started refuses until it has read its RBAC
+ * rules.
+ */
 const REPORT_AFTER_MS = 2_000
 /**
- * In an outage of other sources a refusal is logged only after this long, because a failing server also refuses valid
- * requests. An endless outage of some sources must not hide such refusals.
+ * During an outage of other sources a refusal is logged only when the outage has lasted this long, because a failing
+ * server also refuses valid requests. An endless outage of some sources must not hide the refusals of others.
  */
 const REPORT_IN_OUTAGE_MS = 300_000
 
@@ -27,9 +33,9 @@ export const RIGHTS_HINT =
   'the rights that are needed are in config/kustomize: rbac, rbac-endpoints for the Endpoints controllers, rbac-service-cidr for service-cidr'
 
 type Failure =
-  /** The server does not answer, or fails. `refusal`: the refusal before the outage. */
+  /** The server does not answer, or fails. `refusal`: the permanent refusal before the outage, if any. */
   | { readonly kind: 'lost'; readonly refusal: Refusal | undefined }
-  /** The server answers but refuses, perhaps only while it starts and has not read its RBAC rules. */
+  /** The request is refused, perhaps only while the server starts and has not read its RBAC rules. */
   | { readonly kind: 'returning'; readonly sinceMs: number }
   | Refusal
 
@@ -51,7 +57,8 @@ interface Refusal {
 }
 
 /**
- * Whether a server can be used, computed from the failures and successes that its clients report.
+ * Whether a server can be used, computed from the failures and successes that its clients report. Each report names a
+ * source: what was requested, such as `services`.
  *
  * All sources that lose the server share one outage. One line is logged when the first source fails, and one when the
  * last source has recovered. A server that repeatedly fails and recovers causes no further lines ({@link FlapDamping}).
@@ -70,9 +77,15 @@ export class Availability {
   #outage: Outage | undefined
   /** An outage whose last failing source was forgotten before the server answered: its end is not logged yet. */
   #forgotten: Outage | undefined
-  /** Whether the server has refused a request, or answered a source that had failed, since the last failure. */
+  /**
+   * Whether the server has refused a request, or answered a source that had failed, since the last failure that began
+   * or prolonged an outage.
+   */
   #answers = false
-  /** Whether the server has ever answered. Until then the log says `cannot reach`, not `lost`. */
+  /**
+   * Whether the server has refused a request, or a success was reported, even if of another server. Until then the log
+   * has `cannot reach`, not `lost`.
+   */
   #hasAnswered = false
   #isHinted = false
 
@@ -90,12 +103,15 @@ export class Availability {
     this.outages = options.outages ?? new Outages(options)
   }
 
-  /** False from the first failure until every source that failed has succeeded, was refused or was forgotten. */
+  /**
+   * False during an outage: from its first failure until every failed or interrupted source has succeeded, was
+   * permanently refused or was forgotten.
+   */
   get available(): boolean {
     return this.#outage === undefined
   }
 
-  /** The reason of the first of these sources that the server refuses permanently; undefined when it refuses none. */
+  /** The reason for the permanent refusal of the first of these sources that has one; undefined if none has. */
   refusalOf(...sources: readonly string[]): string | undefined {
     for (const source of sources) {
       const failure = this.#failures.get(source)
@@ -126,7 +142,7 @@ export class Availability {
     const fresh: Refusal = { kind: 'refused', code, reason: messageOf(error), own, sinceMs: nowMs, reported: false }
     const known = before?.kind === 'lost' ? before.refusal : before
     if (known?.kind === 'refused') {
-      // New credentials may be accepted but lack a right.
+      // New credentials may be accepted but lack a right. That is a new refusal.
       const begins = known.code === UNAUTHORIZED && code !== UNAUTHORIZED
       const refusal = begins ? fresh : { ...fresh, sinceMs: known.sinceMs, reported: known.reported }
       this.#refuse(source, refusal, nowMs - refusal.sinceMs >= REPORT_AFTER_MS)
@@ -140,16 +156,17 @@ export class Availability {
   }
 
   /**
-   * Reports that a working watch of `source` has broken. That alone begins no outage. But if another source begins one
-   * before this source has recovered, that outage lasts until this source has succeeded, is refused or is forgotten.
+   * Reports that a working watch of `source` has broken. That alone begins no outage. But an outage that another source
+   * begins before this source has recovered does not end before this source has succeeded, is permanently refused or is
+   * forgotten.
    */
   interrupted(source: string): void {
     if (!this.#failures.has(source)) this.#failures.set(source, { kind: 'lost', refusal: undefined })
   }
 
   /**
-   * Reports that a request of `source` succeeded. A report does not say which server answered: the API server, etcd or
-   * the program's own store. So it counts only if this source had failed at this server before.
+   * Reports that a request of `source` succeeded. A report does not name the server that answered: the API server, etcd
+   * or the program's own store. So it ends an outage or a refusal only if this source had failed at this server before.
    */
   succeeded(source: string): void {
     this.#hasAnswered = true

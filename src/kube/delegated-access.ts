@@ -37,10 +37,10 @@ interface User {
 /**
  * Authenticates callers and authorizes their requests like Kubernetes' own components, by delegation to the API server.
  * A TokenReview validates a bearer token. A client certificate gives the user (its common name) and the groups (its
- * organizations). A SubjectAccessReview authorizes the request. Anonymous callers are refused. While the API server is
- * unavailable, callers without a cached answer are refused: with 401 if authentication failed, with 500 if
- * authorization failed. The beginning and the end of that state are logged. If unknown callers cause too many reviews,
- * further unknown callers are refused with 429.
+ * organizations). A SubjectAccessReview authorizes the request. Anonymous callers are refused. While reviews fail,
+ * callers without a cached answer are refused: with 401 if the TokenReview failed, with 500 if the SubjectAccessReview
+ * failed. The beginning and the end of that state are logged. If unknown callers cause too many reviews, further
+ * unknown callers are refused with 429.
  */
 export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
   const { api, tokens, clock, logger, outages = noOutages } = options
@@ -120,14 +120,17 @@ export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
   }
 }
 
-/** More reviews are needed than may be sent to the API server at a time. */
+/** The rate limit allows no further review. */
 class TooManyReviews extends Error {
   override readonly name = 'TooManyReviews'
 }
 
 interface ReviewMemoryOptions<Answer> {
   readonly clock: Clock
-  /** The limit on reviews without an earlier good answer. It limits callers that guess, but not known callers. */
+  /**
+   * The rate limit on reviews of questions without an earlier good answer. It limits callers that guess, but not known
+   * callers.
+   */
   readonly limit: TokenBucket
   readonly lifeMs: (answer: Answer) => number
   readonly isGood: (answer: Answer) => boolean

@@ -4,7 +4,10 @@ import { named, refusal } from './rest-answer.ts'
 import { answerLimits, type Transport } from './transport.ts'
 
 export interface Discovery {
-  /** Whether the server serves a resource. Rejects with a KubeError if the server gives no clear answer. */
+  /**
+   * Whether the server serves a resource. Rejects with a KubeError if the server gives no clear answer, or with the
+   * signal's reason.
+   */
   serves(resource: Resource<KubeObject>, signal: AbortSignal): Promise<boolean>
 }
 

@@ -38,7 +38,10 @@ const natures: Readonly<Partial<Record<KubeErrorCode, FailureNature>>> = {
   Refused: 'lasting',
 }
 
-/** A call to the API server that failed. The message holds no credentials and no object contents. */
+/**
+ * A call to the API server that failed. The message contains no credentials, and of object contents only what the
+ * server quotes in its refusal.
+ */
 export class KubeError extends RemoteError {
   override readonly name = 'KubeError'
   readonly code: KubeErrorCode
@@ -46,7 +49,7 @@ export class KubeError extends RemoteError {
   readonly httpStatus: number
   /** The server's own explanation, if it sent one. */
   readonly status: Status | undefined
-  /** How long the server asked the client to wait, in milliseconds. */
+  /** How long the server asked the client to wait, in milliseconds; undefined if it did not ask. */
   readonly retryAfterMs: number | undefined
 
   constructor(

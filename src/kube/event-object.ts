@@ -20,14 +20,17 @@ export interface EventToRecord {
   readonly reportingController?: string | undefined
 }
 
-/** Records Events. It never waits and never fails. */
+/** Records Events. `record` neither waits nor fails. */
 export interface EventSink {
   record(event: EventToRecord): void
 }
 
 export const noEvents: EventSink = { record() {} }
 
-/** Records under another controller's name, for controllers that users know by an established name. */
+/**
+ * A sink that records Events under the name of another controller, for controllers that users know by an established
+ * name.
+ */
 export function recordingAs(reportingController: string, events: EventSink): EventSink {
   return { record: (event) => events.record({ ...event, reportingController }) }
 }
@@ -48,7 +51,7 @@ const MAX_INSTANCE = 128
 /** The Event object for the first occurrence of `event`, now. */
 export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock, random: Random): KubeEvent {
   const wallMs = clock.wallMs()
-  // As in client-go, the suffix is the nanoseconds since 1970; the digits below a millisecond are random.
+  // As in client-go, the suffix is the nanoseconds since 1970 in hexadecimal. The part below a millisecond is random.
   const nanos = BigInt(Math.floor(wallMs)) * 1_000_000n + BigInt(randomInteger(random, 1_000_000))
   const suffix = `.${nanos.toString(16)}`
   const name = `${(event.regarding.name ?? '').slice(0, MAX_NAME - suffix.length)}${suffix}`
@@ -56,7 +59,7 @@ export function newEvent(event: EventToRecord, reporter: Reporter, clock: Clock,
     apiVersion: apiVersionOf(events),
     kind: events.kind,
     metadata: {
-      // An IPAddress may be named `fd00::1`. An Event may not, so it gets a name as in client-go.
+      // An IPAddress may be named `fd00::1`. An Event may not, so its name is then a UUID, as in client-go.
       name: subdomain.test(name) ? name : randomUuid(random),
       // Events about cluster-scoped objects go into `default`, as in client-go.
       namespace: event.regarding.namespace || 'default',
@@ -108,8 +111,8 @@ function cutBytes(text: string, limit: number): string {
 }
 
 /**
- * The reasons of all Events, except the Event of an unready ServiceCIDR, which repeats the reason of a condition.
- * docs/events.md explains each reason.
+ * The reasons of Events, except those of the repairs (`repairReasons` in repair/reporter.ts), and except the Event of
+ * an unready ServiceCIDR, which repeats the reason of a condition. docs/events.md explains each reason.
  */
 export const eventReasons = {
   MasterListed: { type: 'Normal', action: 'Reconcile' },

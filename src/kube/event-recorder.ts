@@ -19,7 +19,9 @@ interface EventRecorderOptions extends Reporter {
 
 /** A repetition of an Event within this time is counted in the same series. */
 const SERIES_MS = 6 * 60_000
-/** A series that continues is written this often, in addition to its beginning and its end. */
+/**
+ * A series that continues is written again when its last write is this old. Its beginning and its end are written too.
+ */
 const REFRESH_MS = 30 * 60_000
 /** Per object and type: this many events at once, then one every five minutes. */
 const SPAM_LIMIT = { burst: 25, qps: 1 / 300 }
@@ -34,7 +36,7 @@ interface Series {
   count: number
   lastWallMs: number
   lastMs: number
-  /** The count in the stored object; 0 while there is none. */
+  /** The count that was last written or dropped; 0 while there is no object. */
   written: number
   writtenMs: number
   tries: number
@@ -93,7 +95,7 @@ export class EventRecorder {
     this.#enqueue(series)
   }
 
-  /** Writes recorded Events until `signal` is aborted, then the queued ones for at most a second. */
+  /** Writes recorded Events until `signal` is aborted, then the remaining ones for at most a second. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#options
     const backoff = exponentialBackoff({ firstMs: 1_000, maxMs: 10_000, jitter: 0.25 }, random)
@@ -152,7 +154,7 @@ export class EventRecorder {
     this.#wake?.()
   }
 
-  /** Makes one attempt to write a series. Returns false if it must be repeated later. */
+  /** Makes one attempt to write a series. Returns false if the attempt must be repeated later. */
   async #write(series: Series, signal: AbortSignal): Promise<boolean> {
     const count = series.count
     try {
@@ -220,9 +222,9 @@ function isWorthAnotherTry(error: KubeError): boolean {
 }
 
 /**
- * Whether the Event itself may be the cause of the error, so that it must not delay other Events for ever: the server
- * received the request and failed, or the namespace does not exist. A retry may help, because this program may create
- * the namespace.
+ * Whether the Event itself may be the cause of the error, because the server may have received it, or because its
+ * namespace does not exist. Such an Event gets {@link MAX_TRIES} attempts, so that it does not delay other Events for
+ * ever. A retry may help: this program may create the namespace.
  */
 function mayBeTheEvent(error: KubeError): boolean {
   const lacksNamespace = error.code === 'NotFound' && error.status?.details?.kind === 'namespaces'

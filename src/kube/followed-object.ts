@@ -61,7 +61,7 @@ export class FollowedObject<T extends KubeObject> {
     })
   }
 
-  /** The object as last received; undefined when there is none. */
+  /** The object as last received; undefined if it does not exist or nothing was received yet. */
   get current(): T | undefined {
     return this.#read === undefined ? this.#cached : this.#read.live
   }
@@ -98,8 +98,8 @@ export class FollowedObject<T extends KubeObject> {
     if (this.#events !== events) return
     if (isNewer(this.current, live)) {
       // One old answer may come from a server that lags. A second one without an event in between may mean that the
-      // store was restored from a backup: the watch would stay silent until the store has reached the revision from
-      // which it was requested.
+      // store was restored from a backup. The watch would then stay silent until the store has reached the revision at
+      // which the watch began.
       if (this.#outdated === events) this.#startAnew(live)
       this.#outdated = this.#outdated === events ? undefined : events
       return
@@ -112,7 +112,10 @@ export class FollowedObject<T extends KubeObject> {
     if (this.#read !== undefined) this.#late ??= this.#restartIfLate(signal)
   }
 
-  /** Restarts the watch in {@link LATE_MS}, unless it delivers something before, or the signal is aborted. */
+  /**
+   * Restarts the watch after {@link LATE_MS}, unless the watch delivers something before, or the signal is aborted.
+   * Returns a function that cancels this.
+   */
   #restartIfLate(signal: AbortSignal): Cancel {
     const events = this.#events
     const end = (): void => {

@@ -2,13 +2,16 @@
  * Finds small integers (`ids`) by a 32-bit hash; several ids may have the same hash. An id takes 16 bytes on average; a
  * `Map` would need twice as much, and a string for each key.
  *
- * There are sixteen tables, because one that grows moves all its entries at once. With a million of them that would
+ * There are sixteen tables, because a table that grows moves all its entries at once. With a million entries that would
  * take 40 ms.
  */
 export class HashSlots {
   readonly #tables: (Table | undefined)[] = []
 
-  /** The first id with this hash that passes the test; -1 if there is none. The test may collect several. */
+  /**
+   * The first id with this hash that passes the test; -1 if there is none. A test that always returns false receives
+   * every id with this hash.
+   */
   find(hash: number, test: (id: number) => boolean): number {
     return this.#tables[tableOf(hash)]?.find(hash, test) ?? -1
   }
@@ -29,7 +32,7 @@ export class HashSlots {
   }
 }
 
-/** The first four bits of a hash; its last bits choose a slot. */
+/** The highest four bits of a hash; the lowest bits choose a slot in the table. */
 function tableOf(hash: number): number {
   return hash >>> 28
 }
@@ -90,8 +93,8 @@ class Table {
     const [hashes, ids] = [this.#hashes, this.#ids]
     this.#hashes = new Int32Array(2 * ids.length)
     this.#ids = new Int32Array(2 * ids.length)
-    // By hash, the slot of the last id, if it is far: the next search begins there. Otherwise thousands of ids with one
-    // hash would take seconds.
+    // By hash, the slot of the last inserted id, if that is far. The search for the next slot begins there. Otherwise
+    // thousands of ids with one hash would take seconds.
     const far = new Map<number, number>()
     const mask = this.#ids.length - 1
     for (let slot = 0; slot < ids.length; slot++) {
@@ -104,7 +107,7 @@ class Table {
     }
   }
 
-  /** Returns the slot. `from`: a slot from which on the search may begin. */
+  /** Returns the slot. `from`: where the search for a free slot begins; only its lowest bits count. */
   #insert(hash: number, id: number, from = hash): number {
     const mask = this.#ids.length - 1
     let slot = from & mask

@@ -27,10 +27,13 @@ export type ServerAnswer =
       readonly certificate: {
         /** The rest of a sentence about the certificate, such as `has expired`. Undefined if there is no fault. */
         readonly fault: string | undefined
-        /** The names and addresses for which it is valid, at most 20. */
+        /** The names and addresses for which the certificate is valid, at most 20. */
         readonly names: readonly string[]
       }
-      /** The server's clock, by its Date header, minus the local one. The error is at most `toleranceMs`. */
+      /**
+       * The server's clock, by its Date header, minus the local clock; undefined without that header. The error is at
+       * most `toleranceMs`.
+       */
       readonly clock: { readonly offsetMs: number; readonly toleranceMs: number } | undefined
     }
 
@@ -145,7 +148,9 @@ function faultOf(certificate: PeerCertificate, names: readonly string[]): string
   return identityOfAny(names)('', certificate) === undefined ? '' : 'ERR_TLS_CERT_ALTNAME_INVALID'
 }
 
-/** The difference of the clocks. The server wrote the header after the request and before the answer arrived. */
+/**
+ * The difference of the clocks. The server wrote the header after the request was sent and before the answer arrived.
+ */
 function offsetOf(
   date: string | undefined,
   sentMs: { readonly wall: number; readonly monotonic: number },

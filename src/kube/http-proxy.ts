@@ -14,10 +14,11 @@ export class ProxyError extends Error {
 /**
  * The proxy for `server`; undefined for a direct connection.
  *
- * The rules are those of Go's `golang.org/x/net/http/httpproxy`. HTTPS_PROXY is for https and HTTP_PROXY for http;
- * upper case comes before lower case. NO_PROXY lists domains (`example.com` includes its subdomains, `.example.com`
- * means only these) and addresses, all with an optional port, and CIDRs; `*` covers everything. Localhost and loopback
- * addresses are never proxied. Throws a ProxyError for a value that is not the URL of an HTTP proxy.
+ * The rules are those of Go's `golang.org/x/net/http/httpproxy`. HTTPS_PROXY is for https and HTTP_PROXY for http; an
+ * upper-case name comes before the lower-case one. NO_PROXY lists domains (`example.com` includes its subdomains,
+ * `.example.com` means only the subdomains) and addresses, all with an optional port, and CIDRs; `*` covers everything.
+ * Localhost and loopback addresses are never proxied. Throws a ProxyError for a value that is not the URL of an http or
+ * https proxy.
  */
 export function proxyFromEnvironment(server: URL, environment: ProxyEnvironment): URL | undefined {
   const name = server.protocol === 'https:' ? 'HTTPS_PROXY' : 'HTTP_PROXY'
@@ -27,7 +28,7 @@ export function proxyFromEnvironment(server: URL, environment: ProxyEnvironment)
   return goesDirect(server, noProxy) ? undefined : parseProxy(name, value)
 }
 
-/** Reads a proxy's URL; `http://` may be left out. `setting` names it in the ProxyError that this throws. */
+/** Reads a proxy's URL; `http://` may be left out. Throws a ProxyError that names `setting`. */
 export function parseProxy(setting: string, value: string): URL {
   const url = URL.parse(/^[a-z][a-z0-9+.-]*:\/\//i.test(value) ? value : `http://${value}`)
   if (url === null || url.hostname === '') throw new ProxyError(`${setting} is not a URL such as http://proxy:3128`)

@@ -12,26 +12,29 @@ interface HttpReadinessOptions {
   /** The server's name in messages, such as its URL. @default the path */
   readonly name?: string | undefined
   /**
-   * How long one probe may take, in milliseconds: longer than the two seconds after which kube-apiserver's own check of
-   * etcd gives up, so that a hung etcd can be distinguished from a hung server. @default 3000
+   * How long one probe may take, in milliseconds: longer than the two seconds after which one of kube-apiserver's own
+   * checks of etcd gives up. If several checks hang, the probe fails, but {@link Readiness.answers} may succeed.
+   * @default 3000
    */
   readonly timeoutMs?: number | undefined
-  /** Logs when the server begins and ceases to refuse probes. @default none */
+  /** Logs when the server begins to refuse probes, and when it ceases to. @default none */
   readonly logger?: Logger | undefined
   /** The outages of the server that is probed. @default no outage is known */
   readonly outages?: Outages | undefined
 }
 
-/** This many answers in a row without a refusal end a series of refusals, so that occasional ones cause one line. */
+/**
+ * This many answers in a row without a refusal end a series of refusals, so that occasional refusals cause one line.
+ */
 const ANSWERS_TO_RECOVER = 3
-/** The first refusal is not logged, because a starting server refuses until it has read its RBAC rules. */
+/** The first refusal of a series is not logged, because a starting server refuses until it has read its RBAC rules. */
 const REFUSALS_TO_REPORT = 2
 
 /**
  * Reads the readiness of an API server with GET /readyz?verbose.
  *
- * HTTP 200 is ready, 5xx is not. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether the
- * server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
+ * HTTP 200 means ready, 5xx not ready. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether
+ * the server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
  * although we have no token. An answer of 3xx or 4xx does not show whether the server is ready, and is `refused`: the
  * configuration causes 401, 403, 404 and redirects, and the server sends 429 before it handles the request.
  */
@@ -45,7 +48,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
     outages = noOutages,
   } = options
   const livez = path.endsWith('/readyz') ? path.replace(/readyz$/, 'livez') : undefined
-  /** How many more answers end the series of refusals; 0 if there is none. */
+  /** How many more answers end the series of refusals; 0 if there is no series. */
   let missing = 0
   let refusals = 0
   const refused = outages.symptom()

@@ -71,7 +71,7 @@ export class EventStream implements AsyncIterableIterator<unknown, undefined> {
   }
 }
 
-/** Cuts a stream of bytes into events. Each byte is read once, however the stream is divided into chunks. */
+/** Cuts a stream of bytes into events. This takes linear time, however the stream is divided into chunks. */
 export interface Frames {
   /**
    * The values that `chunk` completes. Use up the iterator before the next call. Its `next` throws a BadResponse for an
@@ -125,7 +125,9 @@ export class JsonLines implements Frames {
 
 const LENGTH_BYTES = 4
 
-/** Values of any form, each after its length in four bytes, big-endian: apimachinery's length-delimited framer. */
+/**
+ * Values of any form, each preceded by its length in four bytes, big-endian: apimachinery's length-delimited framer.
+ */
 export class LengthDelimitedFrames implements Frames {
   readonly #limit: number
   readonly #read: (bytes: Uint8Array) => unknown
@@ -173,7 +175,8 @@ export class LengthDelimitedFrames implements Frames {
 
 /**
  * Parses a JSON value from UTF-8 bytes. `dropsManagedFields` makes each list of managedFields empty. Throws a
- * BadResponse, which quotes nothing, if the bytes are not JSON in UTF-8, or have too many or too deep brackets.
+ * BadResponse, which quotes nothing, if the bytes are not JSON in UTF-8, or have too many or too deeply nested
+ * brackets.
  */
 export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknown {
   if (!isUtf8(bytes)) throw new KubeError('BadResponse', 'the answer is not UTF-8')
@@ -194,7 +197,7 @@ const LEAST_BYTES = 6
 
 /**
  * What is wrong with the brackets outside of strings, as the end of a sentence: they are nested more than `most` deep,
- * or there are too many. For text that is not JSON the result has no meaning.
+ * or there are too many. Undefined if nothing is wrong. For text that is not JSON the result has no meaning.
  */
 function structureFault(text: string, most: number): string | undefined {
   if (text.length <= 2 * most) return undefined
@@ -215,7 +218,10 @@ function structureFault(text: string, most: number): string | undefined {
   return undefined
 }
 
-/** The key as Go writes it, without a space. This text cannot occur inside a string, where quotes are escaped. */
+/**
+ * The key as Go writes it, without a space. A string cannot contain all of this text, because quotes in strings are
+ * escaped.
+ */
 const MANAGED_FIELDS = '"managedFields":['
 
 /** JSON text with `[]` in place of each list of managedFields, which saves the time and memory to parse them. */
@@ -272,9 +278,8 @@ const LARGEST = 64 * 1024
  * Collects bytes that arrive in pieces. It copies them, so that a server that sends single bytes does not cause one
  * object per byte. Calls `tooLong`, which must throw, when there are more bytes than the limit.
  *
- * Up to {@link LARGEST} bytes are in ordinary blocks. More bytes are in one resizable buffer, because its pages return
- * to the system as soon as it is emptied. Blocks come from the C library's heap, where freed memory mostly stays
- * resident.
+ * Up to {@link LARGEST} bytes are in ordinary blocks. More bytes are in one resizable buffer, whose pages return to the
+ * system as soon as it is emptied. Blocks come from the C library's heap, where freed memory mostly stays resident.
  */
 export class ByteBuffer {
   readonly #limit: number

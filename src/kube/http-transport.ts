@@ -17,9 +17,9 @@ export interface ClientTls {
   readonly ca?: string | undefined
   readonly cert?: string | undefined
   readonly key?: string | undefined
-  /** The name to request and to verify in the server certificate, if it is not the host of the URL. */
+  /** The server name to send (SNI) and to expect in the server certificate. @default the host of the URL */
   readonly serverName?: string | undefined
-  /** If set, the certificate must be valid for one of these names. IPv6 addresses are in brackets. */
+  /** If set, the certificate must be valid for one of these names instead. IPv6 addresses may have brackets. */
   readonly serverNames?: readonly string[] | undefined
   /** Accepts any server certificate. @default false */
   readonly skipVerify?: boolean | undefined
@@ -44,7 +44,10 @@ export interface HttpTransportOptions {
 }
 
 const CERTIFICATES = ['ca', 'cert', 'key'] as const
-/** At most two answers longer than this many bytes are read at a time. Others wait in their connections. */
+/**
+ * At most {@link LARGE_AT_ONCE} answers longer than this many bytes are read at a time. Further ones wait in their
+ * connections.
+ */
 const LARGE_BYTES = 1024 * 1024
 const LARGE_AT_ONCE = 2
 
@@ -54,15 +57,15 @@ const LARGE_AT_ONCE = 2
  * A request that timed out or was aborted may have used a dead connection, and the idle connections may be dead too. So
  * the next requests use new connections; requests and watches on the old ones continue.
  *
- * The transport uses HTTP/1.1 and not 2, because then each watch has its own connection. A lost connection ends one
- * watch and not all, TCP keep-alive finds a dead peer for each, and no limit on concurrent streams delays the other
- * requests. The transport requests no compression, because on a short path CPU costs more than bytes. A compressed
- * response is refused, and so is a response that is longer than the request allows. Redirects are not followed, so that
- * no request and no credentials go to another server.
+ * With HTTP/1.1, unlike HTTP/2, each watch has its own connection. A lost connection ends one watch, not all. TCP
+ * keep-alive finds a dead peer for each watch. No limit on concurrent streams delays the other requests. The transport
+ * requests no compression, because on a short path CPU costs more than bytes. A compressed response is refused, and so
+ * is a response that is longer than the request allows. Redirects are not followed, so that no request and no
+ * credentials go to another server.
  */
 export class HttpTransport implements Transport {
   readonly #origin: string
-  /** The origin and its proxy, for messages. */
+  /** The origin, and the proxy if there is one, for messages. */
   readonly #target: string
   readonly #prefix: string
   readonly #timeoutMs: number
@@ -83,7 +86,8 @@ export class HttpTransport implements Transport {
     this.#timeoutMs = options.timeoutMs ?? 10_000
     const certificates = picked(options.tls ?? {}, CERTIFICATES)
     let context: SecureContext | undefined
-    // Made once for all connections: otherwise each would parse and store the certificates for itself.
+    // Made once for all connections without a proxy. Otherwise each of them would parse and store the certificates for
+    // itself.
     const contextOf = (): SecureContext => (context ??= createSecureContext(certificates))
     this.#connect = () => dispatcherFor(options, contextOf, this.#sockets)
     this.#dispatcher = this.#connect()
@@ -208,7 +212,7 @@ function dispatcherFor(
   sockets: Set<Socket>,
 ): Dispatcher {
   const { tls = {}, proxy } = options
-  // Common balancers forget an idle connection after 60 s. A server that is gone is noticed in 40 s.
+  // Common load balancers forget an idle connection after 60 s. A server that is gone is noticed in 40 s.
   const socket = { keepAlive: true, keepAliveInitialDelay: 30_000, lookup: sharedLookup }
   const timeout = options.connectTimeoutMs ?? 5_000
   const requestTls = {
@@ -257,7 +261,7 @@ function dispatcherFor(
   })
 }
 
-/** `connector`, except that `sockets` contains its open sockets. */
+/** A connector that does what `connector` does, and adds each socket to `sockets` until the socket is closed. */
 function tracked(connector: buildConnector.connector, sockets: Set<Socket>): buildConnector.connector {
   return (options, callback) => {
     const socket: unknown = connector(options, callback)

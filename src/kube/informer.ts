@@ -49,12 +49,12 @@ interface SubscribeOptions {
 type InformerState = 'starting' | 'synced' | 'absent'
 
 /**
- * Holds a copy of one collection and reports every change to its handlers, as long as it runs. Nothing that the server
- * does ends the run.
+ * Holds a copy of one collection and reports every change of the copy to its handlers, as long as it runs. Nothing that
+ * the server does ends the run.
  *
  * Handlers are called synchronously, in the order of their subscription, one change after the other. The store is
- * updated first, so after a list it may be ahead of the change that a handler receives. An error of a handler ends the
- * informer: `run` rejects with it.
+ * updated before the handlers are called, so after a list the store may be ahead of the change that a handler receives.
+ * An error of a handler ends the informer: `run` rejects with it.
  */
 export class Informer<T extends KubeObject> {
   readonly store: Store<T>
@@ -135,8 +135,9 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Calls `handler` after every complete list and its changes, until the returned function is called. `beganMs`: when
-   * the list was requested, in monotonic time. The store shows every write that was answered before then.
+   * Calls `handler` after every complete list, when the other handlers have received its changes, until the returned
+   * function is called. `beganMs`: when the list was requested, in monotonic time. The store shows every write that was
+   * answered before `beganMs`.
    */
   subscribeToLists(handler: (beganMs: number) => void): () => void {
     const own = (beganMs: number): void => handler(beganMs)
@@ -160,14 +161,17 @@ export class Informer<T extends KubeObject> {
     }
   }
 
-  /** Starts again with a list, for a caller that found a missed change. No effect while the informer does not run. */
+  /**
+   * Starts again with a list, for a caller that found a missed change. Has no effect while the informer does not run.
+   */
   restart(): void {
     this.#round?.abort(new Error(`the informer of ${this.#name} is restarting`))
   }
 
   /**
-   * Starts again with a list if the watch is dead: it has received nothing for five seconds after the server answered a
-   * write, at `answeredMs` in monotonic time. Call it repeatedly while the store does not show that write.
+   * Starts again with a list if the watch is dead: if it has received nothing for five seconds after the server
+   * answered a write. `answeredMs`: when the server answered, in monotonic time. Call this repeatedly while the store
+   * does not show that write.
    */
   restartIfDead(answeredMs: number): void {
     if (!this.#reflector.isDead(answeredMs)) return
@@ -221,8 +225,8 @@ export class SharedInformers implements Informers {
   }
 
   /**
-   * The informer of a resource and selection, created at the first request and started if the others run. `pauses`
-   * counts only at the first request. @throws Error for another transform than in the first request.
+   * The informer of a resource and selection. The first call creates the informer, with its `pauses`, and starts it if
+   * the others run. @throws Error for another transform than in the first call.
    */
   get<T extends KubeObject>(
     resource: Resource<T>,
@@ -247,7 +251,8 @@ export class SharedInformers implements Informers {
   }
 
   /**
-   * Runs all informers, also those requested later, until an abort. If one fails, ends all and rejects with its error.
+   * Runs all informers, also those requested later, until `signal` is aborted; then resolves. If an informer fails,
+   * ends all informers and rejects with its error.
    */
   async run(signal: AbortSignal): Promise<void> {
     if (this.#start !== undefined) throw new Error('the shared informers are already running')
@@ -271,8 +276,8 @@ export class SharedInformers implements Informers {
 }
 
 /**
- * Shared informers, as one of their users sees them. An error in this user's handler ends the user's own work, but no
- * informer. The user waits only for the informers that it requested. Its subscriptions end with its work.
+ * Shared informers, as one part of the program sees them. An error in a handler of the part ends the work of the part,
+ * but no informer. The part waits only for the informers that it requested. Its subscriptions end with its work.
  */
 export class InformerScope implements Informers {
   readonly #informers: Informers
@@ -304,7 +309,7 @@ export class InformerScope implements Informers {
     await Promise.all([...this.#asked].map((informer) => informer.whenSynced(signal)))
   }
 
-  /** Subscribes to another shared source. An error of `handler` ends this user's work, as with informers. */
+  /** Subscribes to another shared source. An error of `handler` ends the work of the part, as with informers. */
   subscribe<T>(subscribe: (handler: (value: T) => void) => () => void, handler: (value: T) => void): () => void {
     const end = subscribe((value) => {
       if (this.#failure.signal.aborted) return
@@ -322,8 +327,8 @@ export class InformerScope implements Informers {
   }
 
   /**
-   * Runs `work`, and ends all subscriptions when it has ended. The signal given to `work` is aborted with `signal`, or
-   * when a handler throws. If a handler throws, this rejects with its error. Call it once.
+   * Runs `work`, and ends all subscriptions when `work` has ended. The signal given to `work` is aborted with `signal`,
+   * or when a handler throws. If a handler throws, this rejects with its error. Call this once.
    */
   async run(signal: AbortSignal, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { controller, unlink } = linkedController(signal, this.#failure.signal)

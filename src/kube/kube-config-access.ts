@@ -41,10 +41,11 @@ export interface ResolvedKubeConfig {
 }
 
 /**
- * Resolves the current context of `config` and checks everything that can be checked offline: the rules of client-go's
- * `clientcmd/validation.go`, and that certificates and keys can be read. `checkedFiles` limits the checks of files,
- * which block the whole program while a file hangs. A program that keeps running reads its files again, so it can skip
- * the user's files at the start (`authority`), and all files at a reload (`none`). Throws a KubeConfigError.
+ * Resolves the current context of `config` and checks it offline: by the rules of client-go's
+ * `clientcmd/validation.go`, and whether token files, certificates and keys can be read and used. `checkedFiles` limits
+ * the checks of files, which block the whole program while a file hangs. A program that keeps running reads its files
+ * again later. So it can skip the checks of the user's files at the start (`authority`), and of all files at a reload
+ * (`none`). Throws a KubeConfigError.
  */
 export function resolveAccess(
   config: KubeConfig,
@@ -193,7 +194,7 @@ function proxyOf(cluster: ClusterEntry, server: URL, environment: ProxyEnvironme
 
 /**
  * The auth-providers that client-go has removed, and the exec plugins that it names instead. client-node's own
- * providers block the process while they run a shell, so we do not use them.
+ * providers with these names block the process while they run a shell, so we do not use them.
  */
 const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
   ['gcp', 'gke-gcloud-auth-plugin'],
@@ -231,7 +232,7 @@ function checkUser(user: UserEntry, fail: Fail): void {
   }
   const others = user.impersonateGroups?.length || user.impersonateUid || user.impersonateExtra
   if (others && !user.impersonateUser) fail(`${of} has as-groups, as-uid or as-user-extra, but no as`)
-  // With a value that no header can carry, no request could be sent, not even a probe.
+  // If a header cannot carry a value, no request with that value can be sent, not even a probe.
   const problem = user.token ? tokenProblem(user.token) : undefined
   if (problem !== undefined) fail(`the token of ${of} ${problem}`)
   for (const value of Object.values(impersonationHeaders(user)).flat()) {
@@ -267,7 +268,7 @@ function clientCertificate(user: UserEntry, isAwaited: boolean, fail: Fail): Acc
   return { cert, key }
 }
 
-/** The problem of a certificate and its key; undefined if they match. */
+/** The problem of a client certificate (PEM) and its key (PEM); undefined if a connection can use them. */
 export function keyPairProblem(cert: string, key: string): string | undefined {
   let certificate: X509Certificate
   try {
@@ -282,8 +283,8 @@ export function keyPairProblem(cert: string, key: string): string | undefined {
     return 'no unencrypted PEM private key in the client key'
   }
   try {
-    // A later certificate of the chain may be damaged, or the key too short for OpenSSL. Without `ca: []` this would
-    // read the roots of the system.
+    // A later certificate of the chain may be damaged, or the key too short for OpenSSL. Without `ca: []` this call
+    // would read the system's authorities.
     createSecureContext({ cert, key, ca: [] })
     return undefined
   } catch (error) {
@@ -317,7 +318,7 @@ export function authorityProblem(pem: string): string | undefined {
   return undefined
 }
 
-/** The PEM in the file that `field` names, or in `field`-data. */
+/** The PEM in the file that `field` names, or in `field`-data; undefined if neither is set. */
 function pem(
   field: string,
   file: string | undefined,

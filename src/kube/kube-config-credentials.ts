@@ -30,30 +30,30 @@ import {
   Renewal,
 } from './kube-config-renewal.ts'
 
-/** The credentials of a request. The same object while their content is the same. */
+/** The credentials of a request. {@link KubeCredentials} gives out the same object while the content is unchanged. */
 export interface Credentials {
   readonly headers: ExtraHeaders
   readonly tls: ClientTls
 }
 
 interface KubeCredentialsOptions extends ResolvedKubeConfig {
-  /** Reads the kubeconfig again; returns the same object while nothing has changed. @default it never changes */
+  /** Reads the kubeconfig again; the same object while the text is unchanged. @default it is not read again */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
   readonly clock: Clock
   readonly logger: Logger
   /** The outages of the API server. @default no outage is known */
   readonly outages?: Outages | undefined
-  /** Called at each reading with the expiry of the current credentials. */
+  /** Called at each reading, for each kind of credentials, with the lifetimes of those in use. */
   readonly onExpiry?: ExpiryReporter | undefined
   /** How long an exec plugin or auth-provider may take, in milliseconds. @default 30000 */
   readonly execTimeoutMs?: number | undefined
 }
 
-/** How often files are read again, in milliseconds. */
+/** A request reads the files again when the last reading is this old, in milliseconds. */
 const REREAD_MS = 1_000
 /** How long a request that has credentials waits for newer ones, in milliseconds. */
 const PATIENCE_MS = 1_000
-/** The least time between two replacements of refused credentials. Without new ones a refusal lasts as long. */
+/** The least time between two replacements of refused credentials, and from the last 401 to the end of a refusal. */
 const REFUSED_MS = 5_000
 /** How often we ask an auth-provider that does not state when its credentials expire, in milliseconds. */
 const PROVIDER_POLL_MS = 5_000
@@ -90,8 +90,8 @@ interface Held {
  * last credentials stay in use; without any, requests are rejected with NoCredentials. Such a failure is logged once
  * when it begins and once when it ends.
  *
- * New content takes effect when a second reading finds the same, because the first may find a file half written. After
- * a 401 new content takes effect at once. Contents are compared: a rotation may not change a file's time and size.
+ * New content of a file takes effect when a second reading finds it again, because the first may find it half written.
+ * After a 401 it takes effect at once. Contents are compared: a rotation may leave a file's time and size equal.
  */
 export class KubeCredentials {
   readonly #options: KubeCredentialsOptions
@@ -144,7 +144,7 @@ export class KubeCredentials {
     return assemble({ ...access, user: undefined }, { ca: await abortable(this.#authority(access), signal) })
   }
 
-  /** Call it after a 401. Returns other credentials, or the same object if there are none within a second. */
+  /** Call this after a 401. Resolves with other credentials, or with `rejected` if there are none in a second. */
   async replace(rejected: Credentials, signal: AbortSignal): Promise<Credentials> {
     const { clock } = this.#options
     if (this.#held?.credentials === rejected) {
@@ -238,7 +238,7 @@ export class KubeCredentials {
     this.#isFailing = problem !== undefined
   }
 
-  /** Continues as the user that the kubeconfig names now. */
+  /** Continues as the user that the kubeconfig names after a reload. */
   #adopt(resolved: ResolvedKubeConfig): void {
     const { access } = resolved
     const before = this.#identity.resolved.access

@@ -49,7 +49,8 @@ interface Entry {
 
 /**
  * Parses the text of the kubeconfig `file` and checks its structure. It does not resolve a context. Throws a
- * KubeConfigError that names the file and the line; its message never quotes the text, which may hold credentials.
+ * KubeConfigError that names the file and mostly the line. Its message quotes names of entries but no values, which may
+ * be credentials.
  *
  * We do not use client-node's parser: test/kube/client-node.test.ts shows what it loses.
  */
@@ -159,7 +160,10 @@ function absolute(directory: string, file: string | undefined): string | undefin
   return file === undefined || isAbsolute(file) ? file : join(directory, file)
 }
 
-/** A kubeconfig that cannot be used. The message is one line that names the file and the correction. */
+/**
+ * A kubeconfig that cannot be used. The message is one line, which names the file or context and, where one is known,
+ * the correction.
+ */
 export class KubeConfigError extends Error {
   override readonly name = 'KubeConfigError'
   readonly code = 'InvalidKubeConfig'

@@ -63,7 +63,10 @@ export function execPlugin(options: ExecPluginOptions): AskForGrant {
   }
 }
 
-/** Returns the plugin's standard output. Rejects with an Error whose message continues after the plugin's name. */
+/**
+ * Resolves with the plugin's standard output. Rejects with an Error whose message is the rest of a sentence that begins
+ * with the plugin's name.
+ */
 function runPlugin(
   config: ExecPluginConfig,
   env: Record<string, string | undefined>,
@@ -72,7 +75,7 @@ function runPlugin(
 ): Promise<string> {
   return new Promise((resolve, reject) => {
     const group = process.platform !== 'win32'
-    // The plugin gets its own process group, so that the processes that a wrapper script starts end with it.
+    // The plugin gets its own process group, so that the processes that a wrapper script starts can be ended too.
     const child = spawn(config.command, [...(config.args ?? [])], {
       env,
       stdio: ['ignore', 'pipe', 'pipe'],
@@ -120,7 +123,8 @@ function runPlugin(
     }
     let closing: NodeJS.Timeout | undefined
     child.on('close', ended)
-    // A plugin may start an agent that keeps the pipes open, as ssh does. What it wrote until its end counts.
+    // A plugin may start an agent that keeps the pipes open, as ssh does. What the plugin wrote before its own end
+    // counts.
     child.on('exit', (code, signal) => {
       closing = setTimeout(() => {
         child.stdout?.destroy()
@@ -136,7 +140,7 @@ function killGroup(pid: number): void {
   try {
     process.kill(-pid, 'SIGKILL')
   } catch {
-    // It has already ended.
+    // The group has already ended.
   }
 }
 
@@ -180,7 +184,7 @@ function isText(value: unknown): value is string {
   return typeof value === 'string' && value !== ''
 }
 
-/** The cluster information for exec plugins, as `client.authentication.k8s.io/v1` names it. `ca`: PEM. */
+/** The cluster information for exec plugins, with the field names of `client.authentication.k8s.io/v1`. `ca`: PEM. */
 export function clusterInfo({ cluster }: Access, ca: string | undefined): unknown {
   return {
     server: cluster.server,

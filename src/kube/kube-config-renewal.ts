@@ -25,13 +25,19 @@ export interface Grant {
   readonly expiresMs: number | undefined
 }
 
-/** Requests a new grant in place of `held`. Settles within a bounded time; rejects with a NoCredentials error. */
+/**
+ * Requests a new grant in place of `held` (undefined at first). Settles within a bounded time; rejects with
+ * NoCredentials.
+ */
 export type AskForGrant = (held: Grant | undefined) => Promise<Grant>
 
 interface RenewalOptions {
   readonly ask: AskForGrant
   readonly clock: Clock
-  /** How long a grant without an expiry is used, in milliseconds. @default until the server refuses it */
+  /**
+   * How long after a grant without an expiry the next one is requested, in milliseconds. @default when the server
+   * refuses it
+   */
   readonly pollMs?: number | undefined
   /** Called after each grant and each failure. */
   readonly onSettled?: (() => void) | undefined
@@ -46,10 +52,11 @@ const MOST_BETWEEN_MS = 60_000
 /**
  * When to request the next grant, in wall time. Pure.
  *
- * A grant is renewed when a fifth of its life is left, but at least one minute (twice the time that a plugin may take)
- * and at most ten minutes before its expiry, and never before half of its life is over. An attempt may fail, or return
- * a grant that expires no later, because plugins cache a grant until shortly before its expiry. Such an attempt is
- * repeated after a quarter of the remaining time, but after at least a second and at most a minute.
+ * A grant is renewed when a fifth of its life is left, but at least one minute (twice the time that a plugin may take
+ * by default) and at most ten minutes before its expiry. A grant with a life under two minutes is renewed after half of
+ * its life, but after at least a second. An attempt may fail, or return a grant that expires no later, because plugins
+ * cache a grant until shortly before its expiry. Such an attempt is repeated after a quarter of the remaining time, but
+ * after at least a second and at most a minute.
  */
 export function planRenewal(given: {
   readonly expiresMs: number
@@ -63,7 +70,10 @@ export function planRenewal(given: {
   return Math.max(expiresMs - aheadMs, nowMs + LEAST_MS)
 }
 
-/** Renews a grant in the background before it expires, one attempt at a time. Callers wait only for the first grant. */
+/**
+ * Renews a grant in the background before it expires, one attempt at a time. Callers of `current` wait only for the
+ * first grant.
+ */
 export class Renewal {
   readonly #options: RenewalOptions
   #grant: Grant | undefined
@@ -75,12 +85,15 @@ export class Renewal {
     this.#options = options
   }
 
-  /** Why the last attempt failed; undefined if it succeeded. */
+  /** Why the last attempt failed; undefined if it succeeded, or if there was none. */
   get failure(): unknown {
     return this.#failure?.error
   }
 
-  /** The current grant, even after its expiry: only the server decides if it is valid. Rejects if there is none. */
+  /**
+   * The current grant, even after its expiry: only the server decides if it is valid. If there is none, waits for the
+   * first; rejects as {@link AskForGrant} does.
+   */
   async current(): Promise<Grant> {
     const { clock } = this.#options
     if (this.#grant !== undefined) {
@@ -155,14 +168,20 @@ export function credentialsLifetimes(shown: {
   ]
 }
 
-/** When the credentials expire or expired, for the log. A token may claim any time, even the year 33658. */
+/**
+ * The earliest expiry of the credentials, not counting authorities, for the log. Empty if it is unknown or has no text
+ * form: a token may claim any time, even the year 33658.
+ */
 export function endsOf(lifetimes: CredentialsLifetimes = []): { readonly ends?: string } {
   const own = lifetimes.filter(([kind]) => kind !== 'certificate-authority')
   const ends = tryFormatTime(Math.min(...own.flatMap(([, some]) => some.map(({ toMs }) => toMs))))
   return ends === undefined ? {} : { ends }
 }
 
-/** When a bearer token expires, in ms since the epoch, if it is a JWT with an expiry. It may begin with `Bearer`. */
+/**
+ * When a bearer token expires, in ms since the epoch; undefined if it is no JWT with an expiry. `Bearer` may precede
+ * the token.
+ */
 export function tokenExpiry(text: string): number | undefined {
   const [, payload] = /^(?:Bearer )?[\w-]+\.([\w-]+)\.[\w-]*$/.exec(text) ?? []
   if (payload === undefined) return undefined
@@ -175,8 +194,9 @@ export function tokenExpiry(text: string): number | undefined {
 }
 
 /**
- * Gets the authorization from the current user's auth-provider: from the issuer for `oidc`, and through client-node for
- * a provider that an embedding program added to its KubeConfig. `source` names the kubeconfig in messages.
+ * Returns a function that gets the authorization from the current user's auth-provider: from the issuer for `oidc`, and
+ * through client-node for a provider that an embedding program added to its KubeConfig. `source` names the kubeconfig
+ * in messages.
  */
 export function authProvider(
   config: KubeConfig,
@@ -195,7 +215,8 @@ export function authProvider(
       // client-node's providers support neither timeouts nor signals.
       const authorization = await within(clock, timeoutMs, stop, (signal) => {
         if (user === null || name !== 'oidc') return authorizationOf(config)
-        // The first grant is the token in the kubeconfig, if it has not expired. Each later grant must expire later.
+        // The first grant is the token in the kubeconfig, if it has not expired. Each later grant must expire later
+        // than the one before.
         return idToken(user, held === undefined ? clock.wallMs() : (held.expiresMs ?? Number.POSITIVE_INFINITY), signal)
       })
       const problem = authorization === undefined ? undefined : tokenProblem(authorization)
@@ -217,10 +238,16 @@ async function authorizationOf(config: KubeConfig): Promise<string | undefined> 
   return typeof headers.Authorization === 'string' ? headers.Authorization : undefined
 }
 
-/** The running requests of all transports for new id-tokens. An issuer may accept a refresh token only once. */
+/**
+ * The running requests of all transports for new id-tokens. Transports share them, because an issuer may accept a
+ * refresh token only once.
+ */
 const refreshes = new WeakMap<User, Promise<string>>()
 
-/** The current id-token if it expires after `untilMs`, else a new one, which replaces it. */
+/**
+ * The authorization header with the current id-token if it expires after `untilMs`, else with a new one, which replaces
+ * it in `user`.
+ */
 async function idToken(user: User, untilMs: number, signal: AbortSignal): Promise<string> {
   const settings: OidcSettings = user.authProvider.config ?? {}
   for (const secret of ['id-token', 'refresh-token', 'client-secret']) addSecret(settings[secret])
@@ -252,7 +279,7 @@ export async function refreshIdToken(
   const { 'client-id': client, 'client-secret': secret, 'refresh-token': token, 'idp-issuer-url': issuer } = settings
   if (!client || !token || !issuer)
     throw new Error('client-id, refresh-token and idp-issuer-url are required to renew the id-token')
-  // Otherwise anybody on the path could name a token_endpoint.
+  // Otherwise anybody on the path to the issuer could name another token_endpoint.
   refuseClearText('issuer', new URL(issuer), new URL(issuer))
   const ca = await authorityOf(settings)
   const connect = { rejectUnauthorized: true, ...(ca === undefined ? {} : { ca }) }

@@ -17,7 +17,7 @@ export interface KubeConfigTransportOptions {
   readonly access?: Access | undefined
   /** Reads the kubeconfig again (`reload` of the result of `loadKubeConfig`). @default it is never read again */
   readonly reload?: (() => Promise<ResolvedKubeConfig>) | undefined
-  /** Receives the metric of when the credentials expire. @default none */
+  /** Receives the expiry times of the credentials as a metric. @default none */
   readonly metrics?: Metrics | undefined
   /** @default the system's */
   readonly clock?: Clock | undefined
@@ -29,7 +29,10 @@ export interface KubeConfigTransportOptions {
   readonly execTimeoutMs?: number | undefined
 }
 
-/** How long a request that may be anonymous waits for the first credentials of a plugin or issuer, in milliseconds. */
+/**
+ * How long a request that may be anonymous waits for the first credentials of a plugin or issuer, in milliseconds. For
+ * those in files it waits four times as long.
+ */
 const ANONYMOUS_AFTER_MS = 250
 
 /**
@@ -37,11 +40,13 @@ const ANONYMOUS_AFTER_MS = 250
  *
  * Credentials are updated as {@link KubeCredentials} describes. After a 401 a request is sent once more if newer
  * credentials are available within a second. A readiness probe waits for the first credentials: a quarter of a second
- * for a plugin or issuer, a second for files. Then it is sent without credentials. If a new certificate authority does
- * not verify the server, the probe is sent anonymously, and the previous authority verifies the server.
+ * for a plugin or issuer, a second for files. If there are none by then, it is sent without credentials. If a new
+ * certificate authority does not verify the server, the probe is sent anonymously, and the previous authority verifies
+ * the server.
  *
- * Risky settings of the kubeconfig are logged once. When certificates change, new requests use new connections, and the
- * old ones close when their requests and watches have ended. Throws a KubeConfigError if the kubeconfig is not usable.
+ * Each risky setting of the kubeconfig is logged once. When certificates change, new requests use new connections, and
+ * the old ones close when their requests and watches have ended. Throws a KubeConfigError if the kubeconfig is not
+ * usable.
  */
 export function fromKubeConfig(config: KubeConfig, options: KubeConfigTransportOptions = {}): Transport {
   return new KubeConfigTransport(config, options)
@@ -61,7 +66,10 @@ class KubeConfigTransport implements Transport {
   readonly #retiring = new Set<HttpTransport>()
   readonly #warnings = new Set<string>()
   #current: Lane | undefined
-  /** The certificate authority that last verified the server. `ca`: undefined for the system's authorities. */
+  /**
+   * The certificate authority that last verified the server; undefined if none did. `ca`: undefined for the system's
+   * authorities.
+   */
   #verified: { readonly ca: string | undefined } | undefined
   #isUnverified = false
   /** The connections of anonymous requests, while there are any. */
@@ -138,9 +146,9 @@ class KubeConfigTransport implements Transport {
   }
 
   /**
-   * The authority that last verified the server, if the current one does not verify it. The new authority may belong to
-   * another cluster, or arrive before the server's new certificate. In both cases the server is alive. Only probes use
-   * the previous authority.
+   * The authority that last verified the server, if `error` shows that the authority of these credentials does not;
+   * otherwise undefined. The new authority may belong to another cluster, or arrive before the server's new
+   * certificate. In both cases the server is alive. Only probes use the previous authority.
    */
   #authorityBefore({ tls }: Credentials, error: unknown): { readonly ca: string | undefined } | undefined {
     const isOther = this.#verified !== undefined && tls.ca !== this.#verified.ca
@@ -173,7 +181,7 @@ class KubeConfigTransport implements Transport {
     return this.#anonymous.transport.send(request, signal, headers)
   }
 
-  /** `lane` if it has these settings; otherwise a new lane, which replaces it. */
+  /** `lane` if it has these settings; otherwise a new lane, and `lane` accepts no more requests. */
   #laneFor(tls: ClientTls, lane: Lane | undefined): Lane {
     if (lane?.tls === tls) return lane
     const identity = JSON.stringify(tls)

@@ -28,7 +28,10 @@ export interface LoadKubeConfigOptions {
   readonly context?: string | undefined
   /** Uses the service account of the Pod in which this program runs, and no kubeconfig. @default false */
   readonly inCluster?: boolean | undefined
-  /** Accepts files with credentials that cannot be used yet; requests reject until they can be used. @default false */
+  /**
+   * Does not check at the start whether the user's files can be used. While they cannot, requests reject. @default
+   * false
+   */
   readonly awaitsCredentials?: boolean | undefined
   /** @default process.env */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
@@ -40,8 +43,8 @@ export interface LoadKubeConfigOptions {
 
 export interface LoadedKubeConfig extends ResolvedKubeConfig {
   /**
-   * Reads the same kubeconfig files again and resolves the same context; returns the same object while their text is
-   * unchanged. Rejects with a KubeConfigError when the kubeconfig cannot be used or names another server.
+   * Reads the same kubeconfig files again and resolves the same context. Resolves with the same object as before while
+   * their text is unchanged. Rejects with a KubeConfigError when the kubeconfig cannot be used or names another server.
    */
   reload(): Promise<ResolvedKubeConfig>
 }
@@ -49,7 +52,7 @@ export interface LoadedKubeConfig extends ResolvedKubeConfig {
 /**
  * Finds, reads, merges and checks a kubeconfig as kubectl does, and contacts no server. Of several files in $KUBECONFIG
  * the first to name a cluster, user, context or current-context wins, and missing files are ignored. Relative paths are
- * relative to the file that contains them. Rejects with a KubeConfigError of one line.
+ * resolved against the directory of the file that contains them. Rejects with a KubeConfigError of one line.
  */
 export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promise<LoadedKubeConfig> {
   const environment = options.environment ?? process.env
@@ -92,7 +95,7 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
     async reload() {
       const next = await readTexts(origin)
       if (isSame(next, texts)) return last
-      // Parsing takes long enough that it must not be repeated each second.
+      // Parsing takes long, so a refused text must not be parsed again each second.
       if (refused !== undefined && isSame(next, refused.texts)) throw refused.error
       try {
         // We keep the context of the start, because `kubectl config use-context` must not move a running program to
@@ -115,7 +118,10 @@ export async function loadKubeConfig(options: LoadKubeConfigOptions = {}): Promi
   }
 }
 
-/** The kubeconfig files that are used, or the Pod's service account. @throws KubeConfigError if there is neither */
+/**
+ * The kubeconfig files that are used, or `in-cluster` for the Pod's service account. @throws KubeConfigError if there
+ * is neither
+ */
 export function findOrigin(
   options: LoadKubeConfigOptions,
   environment: ProxyEnvironment,
@@ -211,8 +217,8 @@ export async function connect(
 /**
  * The access to the readiness URL (`--readyz-url`) of an API server in the cluster of `access`.
  *
- * The kubeconfig's certificate authority is trusted there too. Credentials are sent only where nobody else can receive
- * them:
+ * The connection to the URL trusts the kubeconfig's certificate authority too. It sends credentials only where nobody
+ * else can receive them:
  * - to the kubeconfig's own server (same scheme, host and port);
  * - to https on a loopback address, if the server shows a certificate of that authority for the loopback address or for
  *   the name under which the kubeconfig knows the cluster. Every server of the cluster has a certificate for the shared

@@ -14,12 +14,14 @@ export interface LeaderElectionTiming {
   readonly leaseDurationMs: number
   /** A leader that could not renew for this long, in milliseconds, stops. Less than `leaseDurationMs`. */
   readonly renewDeadlineMs: number
-  /** The time between two renewals, in milliseconds. A candidate waits 1 to 2.2 times this long. */
+  /**
+   * The time between two renewals, in milliseconds. A candidate waits 1 to 2.2 times this long between two attempts.
+   */
   readonly retryPeriodMs: number
 }
 
 export interface LeaderElectorOptions extends LeaderElectionTiming, InformerContext {
-  /** The namespace of the Lease. It must exist. */
+  /** The namespace of the Lease. This namespace must exist. */
   readonly namespace: string
   readonly name: string
   /** Must be unique to this process: two processes with the same identity both lead. */
@@ -34,7 +36,8 @@ const HAND_OVER_MS = 3_500
 const RETRY_JITTER = 1.2
 
 /**
- * The mistake in a timing, in one line: by client-go's rules, and because a Lease stores its duration in whole seconds.
+ * The mistake in a timing, in one line; undefined if there is none. The rules are client-go's, and a Lease stores its
+ * duration in whole seconds.
  */
 export function leaderElectionProblem(timing: LeaderElectionTiming): string | undefined {
   const { leaseDurationMs, renewDeadlineMs, retryPeriodMs } = timing
@@ -49,13 +52,14 @@ export function leaderElectionProblem(timing: LeaderElectionTiming): string | un
 /**
  * Elects one of any number of processes by a Lease, compatible with client-go's `tools/leaderelection`.
  *
- * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal; another process begins no earlier than
- * `leaseDurationMs` after it *saw* that renewal. Each measures on its own monotonic clock. So no two processes lead at
- * once, whatever the wall clocks show and the network loses. This requires that the monotonic clocks run at about the
- * same speed and that nobody deletes a Lease that is held.
+ * A leader stops `renewDeadlineMs` after it *sent* its last successful renewal. Another process begins no earlier than
+ * `leaseDurationMs` after that process *saw* this renewal, unless the leader has handed the Lease over. Each process
+ * measures on its own monotonic clock. So no two processes lead at once, whatever the wall clocks show and the network
+ * loses. This requires that the monotonic clocks run at about the same speed and that nobody deletes a Lease that is
+ * held.
  *
- * A frozen process cannot stop leading: when it thaws, it continues before any of its timers fires. A caller that must
- * be sure checks {@link isLeader} right before a write. That is not a fence: the process may freeze after the check.
+ * A frozen process cannot stop leading: when it thaws, it continues before any of its timers fires. So a caller checks
+ * {@link isLeader} right before a write. That check is not a fence: the process may freeze after it.
  */
 export class LeaderElector {
   readonly #options: LeaderElectorOptions
@@ -87,7 +91,7 @@ export class LeaderElector {
     return this.#options.clock.monotonicMs() < this.#leadsUntilMs
   }
 
-  /** The identity of the leader as last observed; undefined if there is none. */
+  /** The identity of the Lease's holder as last observed; undefined if there is none. The holder may have expired. */
   get leader(): string | undefined {
     return this.#lock.holder
   }
@@ -96,9 +100,9 @@ export class LeaderElector {
    * Waits for leadership and calls `lead`; after leadership is lost and `lead` has ended, starts again.
    *
    * The signal given to `lead` is aborted in two cases. When leadership is lost, `lead` must end within
-   * `leaseDurationMs - renewDeadlineMs`. When `signal` is aborted, this process renews the lease until `lead` has
-   * ended, and then hands the lease over. Resolves when `lead` has ended after `signal` was aborted, or has resolved of
-   * its own accord. Rejects with the error of `lead`, unless that is the reason of its signal.
+   * `leaseDurationMs - renewDeadlineMs`. When `signal` is aborted, this process renews the Lease until `lead` has
+   * ended, and then hands the Lease over. Resolves when `signal` is aborted and `lead` is not running, or when `lead`
+   * has resolved by itself. Rejects with the error of `lead`, unless that is the reason of its signal.
    */
   async run(signal: AbortSignal, lead: (signal: AbortSignal) => Promise<void>): Promise<void> {
     const { name, availability } = this.#options
@@ -166,7 +170,10 @@ export class LeaderElector {
     }
   }
 
-  /** Tries once to get or renew the lease, for at most half the renew deadline, and not beyond the end of the term. */
+  /**
+   * Tries once to get or renew the Lease, for at most half the renew deadline. A leader does not try beyond the end of
+   * its term.
+   */
   async #attempt(signal: AbortSignal): Promise<void> {
     const { availability, clock, renewDeadlineMs } = this.#options
     const leftMs = this.isLeader ? this.#leadsUntilMs - clock.monotonicMs() : Number.POSITIVE_INFINITY
@@ -206,7 +213,7 @@ export class LeaderElector {
     this.#leadsUntilMs = (await this.#lock.take(signal)) ? sentMs + renewDeadlineMs : Number.NEGATIVE_INFINITY
   }
 
-  /** Hands the lease over, so that the next leader need not wait for its expiry. */
+  /** Hands the Lease over, so that the next leader need not wait for the Lease to expire. */
   async #release(): Promise<void> {
     if (!this.isLeader) return
     const { clock, name, renewDeadlineMs } = this.#options
@@ -248,7 +255,7 @@ export const objectName = z
   .string()
   .check(z.regex(/^[a-z0-9]([-.a-z0-9]*[a-z0-9])?$/, 'must be a valid Kubernetes name (lower case, digits, - and .)'))
 
-/** Names and default times are those of every Kubernetes component. */
+/** The names of the flags and the default times are those of Kubernetes' own components. */
 export const leaderElectionOptions = {
   title: 'Leader election of the Endpoints, EndpointSlice and ServiceCIDR controllers',
   options: {

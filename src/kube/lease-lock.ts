@@ -15,8 +15,8 @@ interface LeaseLockOptions {
 }
 
 /**
- * One process's view of a Lease for which several processes compete. Every write is guarded by the resourceVersion of
- * the last read and preserves unknown fields.
+ * One process's view of a Lease for which several processes compete. Every update is guarded by the resourceVersion of
+ * the Lease as last read or written, and preserves unknown fields.
  */
 export class LeaseLock {
   readonly #options: LeaseLockOptions
@@ -34,7 +34,10 @@ export class LeaseLock {
     return this.#lease?.spec?.holderIdentity || undefined
   }
 
-  /** Renews our Lease from the last known state: one request. Rejects with a Conflict if that state is outdated. */
+  /**
+   * Renews our Lease from the last known state: one request. Rejects with Conflict or NotFound if that state is
+   * outdated.
+   */
   async renew(signal: AbortSignal): Promise<void> {
     await this.#claim(this.#lease, { urgent: true, signal })
   }

@@ -26,21 +26,25 @@ interface Observation {
   /** The observer's event count at the last watch event about this lease; 0 if a later list has returned the lease. */
   readonly eventCount: number
   /**
-   * The renewal in the first list, at the start or after a gap, and the time of that list. A watch that started from an
-   * older state reports earlier renewals again, then this one. Its TTL still counts from that list.
+   * The renewal in the first list at the start or after a gap, and the time of that list; undefined if that list did
+   * not have the lease. A watch that started from an older state reports earlier renewals first and then this renewal
+   * again. The TTL after this renewal still counts from that list.
    */
   readonly found: { readonly renewal: string; readonly sinceMs: number } | undefined
 }
 
-/** The limits of the grace period, in milliseconds. A holder that cannot renew tries again each second. */
+/**
+ * The limits of the grace period, in milliseconds; it is never longer than half of a TTL. A holder that cannot renew
+ * tries again each second.
+ */
 const GRACE_MS = { least: 1_500, most: 2_000 }
 
 /**
  * Decides when leases without a server-side expiry are over: when the same renewal was observed for a whole TTL, on
  * this observer's own monotonic clock. Wall clocks are not used.
  *
- * Only successful lists decide. A watch merely reports renewals earlier than the next list; whether the watch works
- * says nothing about the holders. After a failed list, or a gap without lists (this process was frozen), every lease
+ * Only successful lists decide. A watch only shows renewals earlier than the next list would. Whether the watch works
+ * shows nothing about the holders. After a failed list, or a gap without lists (this process was frozen), every lease
  * that is not over gets a fresh TTL at the next successful list: an outage must not be mistaken for the death of every
  * other master. One list after the end of a TTL is not enough, because an outage may have begun and ended since the
  * previous list. So two lists must return the same renewal. The first must be shortly before the end of the TTL or
@@ -62,8 +66,9 @@ export class LeaseObserver {
   }
 
   /**
-   * Records a complete list, and advances every lease in it. Forgets the other leases, except those of later watch
-   * events. `eventCount` is the count when the list was requested: later watch events are newer than the list.
+   * Records a complete list, which arrived at `nowMs`, and advances every lease in it whose next stage is due. Forgets
+   * the other leases, except those of later watch events. `eventCount` is the count when the list was requested: later
+   * watch events are newer than the list.
    */
   readAll(leases: readonly ObservedLease[], nowMs: number, eventCount = this.#eventCount): void {
     const hadGap = nowMs - this.#lastListMs > this.#maxGapMs
@@ -128,7 +133,7 @@ function observe(
   return { renewal, ttlMs, sinceMs, stage: { type: 'renewed' }, eventCount, found }
 }
 
-/** Gives a lease that is not over a fresh TTL: the time until now does not count. */
+/** A lease that is not over gets a fresh TTL: the time until now does not count. */
 function anew(observation: Observation, nowMs: number): Observation {
   if (observation.stage.type === 'over') return observation
   const found = { renewal: observation.renewal, sinceMs: nowMs }
@@ -146,7 +151,7 @@ function advance(observation: Observation, nowMs: number): Observation {
   }
 }
 
-/** When a list with this same renewal advances the lease to its next stage. */
+/** From when on a list with this same renewal advances the lease to its next stage. */
 function nextListMs({ sinceMs, ttlMs, stage }: Observation): number {
   // A live holder has renewed its lease this long before the end, or is trying to, because a TTL is at least 1.5 times
   // the renewal interval. With a TTL under 4.5 s the grace period may begin before the renewal is due.

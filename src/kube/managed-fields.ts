@@ -19,8 +19,8 @@ interface Entry extends LastWriter {
 }
 
 /**
- * Which field manager changed an object from `before` to `after`; undefined if that cannot be determined. Status is
- * ignored.
+ * Which field manager changed an object from `before` to `after`; undefined if that cannot be determined. Writes of the
+ * status are ignored.
  *
  * A writer owns the fields that it has changed. So the entry of the writer is new, has a new time, or has gained
  * fields. The newest such entry counts. A second write by one manager within one second may change no entry. In that
@@ -44,7 +44,7 @@ export function writerBetween(before: KubeObject | undefined, after: KubeObject)
   return writer === undefined ? undefined : { manager: writer.manager, operation: writer.operation, time: writer.time }
 }
 
-/** The owner of a top-level list or value that differs from before. */
+/** The owner of a top-level list or value that it owns as a whole and that differs from before. */
 function ownerOfReplaced(before: KubeObject, after: KubeObject, entries: readonly Entry[]): Entry | undefined {
   const [old, now] = [before, after] as unknown as readonly Record<string, unknown>[]
   return entries.find(({ fields }) =>

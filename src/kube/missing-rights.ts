@@ -5,13 +5,19 @@ import { readsOf } from './api-wrappers.ts'
 import { isKubeError } from './errors.ts'
 import type { KubeObject, Resource } from './resources.ts'
 
-/** After its start an API server refuses all writes for some seconds, until it has read its RBAC rules. */
+/**
+ * After its start an API server refuses all writes for some seconds, until it has read its RBAC rules. So a refusal
+ * counts only after this time.
+ */
 const RULES_MS = 10_000
 
 /** The message of an authorizer. Admission, such as a quota or a policy, also answers 403, for single objects. */
 const UNAUTHORIZED = / cannot (?:create|update|patch|delete) resource "/
 
-/** The kinds of writes that an API server refuses because a right is missing, each until one of its kind succeeds. */
+/**
+ * Records the kinds of writes (verb and resource) that an API server refuses because a right is missing. A kind is
+ * forgotten when a write of that kind succeeds.
+ */
 export class MissingRights {
   readonly #clock: Clock
   readonly #refused = new Map<string, { readonly reason: string; readonly sinceMs: number }>()
@@ -20,7 +26,10 @@ export class MissingRights {
     this.#clock = clock
   }
 
-  /** The answer to a refused write; undefined while none has been refused for longer than {@link RULES_MS}. */
+  /**
+   * The error message of a kind of write whose first refusal is at least {@link RULES_MS} ago; undefined if there is
+   * none.
+   */
   fault(): string | undefined {
     const nowMs = this.#clock.monotonicMs()
     for (const { reason, sinceMs } of this.#refused.values()) if (nowMs - sinceMs >= RULES_MS) return reason
@@ -31,7 +40,7 @@ export class MissingRights {
     this.#refused.clear()
   }
 
-  /** The same API. Its writes are recorded here. */
+  /** The same API, whose refused and successful writes are recorded here. */
   recorded(api: KubeApi): KubeApi {
     return {
       ...readsOf(api),

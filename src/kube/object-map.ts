@@ -9,7 +9,7 @@ export interface ObjectMap<T extends KubeObject> extends Iterable<T> {
   set(ref: ObjectRef, object: T): void
   delete(ref: ObjectRef): void
   /**
-   * Replaces an object by an equal one of another map, so that both maps share it; undefined if this map packs its
+   * Replaces an object by an equal one of another map, so that both maps share it. Undefined if this map packs its
    * objects.
    */
   share?(ref: ObjectRef, object: T): void
@@ -17,11 +17,13 @@ export interface ObjectMap<T extends KubeObject> extends Iterable<T> {
   [Symbol.iterator](): Iterator<T>
   /** The objects as they are now, also if they change during the iteration. */
   snapshot(): Iterable<T>
-  /** The objects that have this key in addition to their names. @throws Error if the map does not pack its objects */
+  /** The objects with this key of `Packing.keysOf`. @throws Error if the map does not pack its objects */
   by(key: string): readonly T[]
 }
 
-/** The objects as they are. A map by one key for namespace and name would take 64 bytes more for each object. */
+/**
+ * Stores the objects as they are. One map with a key for namespace and name would take 64 bytes more for each object.
+ */
 export class PlainObjects<T extends KubeObject> implements ObjectMap<T> {
   readonly #namespaces = new Map<string, Map<string, T>>()
 

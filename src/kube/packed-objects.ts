@@ -7,8 +7,8 @@ import type { KubeObject } from './resources.ts'
 /** How objects are stored if there may be a million of them. `join` of what `split` returns equals the object. */
 export interface Packing<T> {
   /**
-   * `texts`: what few other objects have. `shared`: JSON that many have in common. Neither needs to contain the
-   * namespace and name.
+   * `texts`: the parts that few other objects have. `shared`: the part, as JSON, that many objects have in common.
+   * Neither needs to contain the namespace and name.
    */
   split(object: T): { readonly texts: readonly (string | undefined)[]; readonly shared: object }
   join(ref: ObjectRef, texts: readonly (string | undefined)[], shared: object): T
@@ -22,10 +22,11 @@ interface Shared {
 }
 
 /**
- * At most this many values of {@link Shared} are stored once; an object with another value stores a copy of its own.
+ * At most this many values of {@link Shared} are stored once. An object with any further value stores a copy of its
+ * own.
  */
 const MOST_SHARED = 65_535
-/** A value with a longer JSON text is not shared, because shared values stay until the next list. */
+/** A value whose JSON text has more characters is not shared, because shared values stay until the next list. */
 const LONGEST_SHARED = 512
 
 /**
@@ -34,7 +35,10 @@ const LONGEST_SHARED = 512
  */
 export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
   readonly #packing: Packing<T>
-  /** In the order in which the objects arrived; undefined where one was deleted. A position is an id. */
+  /**
+   * In the order in which the objects arrived; undefined where an object was deleted. The id of an object is its
+   * position.
+   */
   #records: (string | undefined)[] = []
   readonly #names = new HashSlots()
   readonly #keys = new HashSlots()
@@ -83,7 +87,7 @@ export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
   }
 
   *[Symbol.iterator](): Generator<T> {
-    // Compacting makes another array, so that no object is left out here.
+    // Compacting makes another array, so that this iteration leaves no object out.
     yield* this.#unpackAll(this.#records)
   }
 
@@ -141,7 +145,7 @@ export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
     return hashOf(name, hashOf(namespace, hashSeed))
   }
 
-  /** Each hash once: {@link HashSlots} would hold an id twice. */
+  /** Each hash once, because otherwise {@link HashSlots} would hold the id twice. */
   #keyHashes(object: T): Iterable<number> {
     const keys = this.#packing.keysOf?.(object) ?? []
     return new Set(keys.map((key) => hashOf(key, hashSeed)))

@@ -26,8 +26,8 @@ export type ReadinessAnswer =
       readonly refused?: undefined
     }
   /**
-   * The server answered, but refused to report its readiness (401, 403, 404, 429, a redirect). It is alive, and its
-   * master's state, ready or unready, stays the same. `refused` is one short line.
+   * The server answered with 3xx or 4xx, which does not show whether it is ready. It is alive, and its master's state,
+   * ready or unready, stays the same. `refused` is one short line.
    */
   | { readonly answered: true; readonly ready: false; readonly checks: readonly []; readonly refused: string }
   /** No answer came: connection refused, timed out, cut off. `reason` is one short line. */
@@ -35,7 +35,10 @@ export type ReadinessAnswer =
 
 /** Reads the health of a master's own API server. */
 export interface Readiness {
-  /** Whether probes have a server address of their own, whose outages are tracked separately. */
+  /**
+   * Whether probes go to another origin than other requests. If so, known outages of the API server do not explain
+   * failed probes. @default false
+   */
   readonly hasOwnAddress?: boolean
   /** GET /readyz?verbose, once. Never rejects, except with the signal's reason. */
   probe(signal: AbortSignal): Promise<ReadinessAnswer>
@@ -62,9 +65,10 @@ export function parseReadyzUrl(text: string): string {
 }
 
 /**
- * The error text if a master needs the URL of its own /readyz, and has none. The reconciler `none` needs no URL, nor
- * does a kubeconfig's server that is evidently the master's own. The gate `startup` needs one too: a master whose
- * probes another server answers would renew its lease for ever after its own server has died.
+ * The error text if a master needs `--readyz-url` and lacks it; otherwise undefined. The URL is not needed with the
+ * reconciler `none`, nor if the kubeconfig's server is evidently the master's own. It is needed even with
+ * `--readiness-gate=startup`: a master whose probes another server answers would renew its lease for ever after its own
+ * server has died.
  */
 export function missingReadyzUrl(
   values: {

@@ -6,7 +6,10 @@ import { Trigger } from '../runtime/trigger.ts'
 import type { AvailabilityReporter } from './availability.ts'
 import { isKubeError } from './errors.ts'
 
-/** A request ends the wait after a permanent refusal, but not within this many milliseconds of the refusal. */
+/**
+ * With `severalObjects`, a call of `request` ends the wait after a permanent refusal, but not within this many
+ * milliseconds.
+ */
 const REFUSED_MS = 250
 
 /** Why to reconcile: at the start, after each interval, or for a controller's own reason. */
@@ -20,11 +23,11 @@ interface ReconcileLoopOptions<Own extends string> {
   readonly source: string
   /** How often to reconcile without another reason, in milliseconds. */
   readonly intervalMs: number
-  /** Each interval is longer or shorter by a random share of up to this much. @default 0 */
+  /** Each interval is longer or shorter by a random share of itself, at most this share. @default 0 */
   readonly spread?: number | undefined
   /**
-   * Whether a reconciliation covers several objects. If so, a request ends the wait after a permanent refusal, because
-   * it may concern another object than the refused one. @default false
+   * Whether a reconciliation covers several objects. If so, a call of {@link ReconcileLoop.request} ends the wait after
+   * a permanent refusal, because the call may concern another object than the refused one. @default false
    */
   readonly severalObjects?: boolean | undefined
   /** The longest wait after a failed reconciliation, in milliseconds. @default as in {@link WriteRetry} */
@@ -34,8 +37,8 @@ interface ReconcileLoopOptions<Own extends string> {
 }
 
 /**
- * The loop of a controller that manages a few objects: requests that wait are merged into one reconciliation,
- * reconciliations never overlap, and a failed one is repeated until it succeeds.
+ * The loop of a controller that manages a few objects. Waiting calls of {@link ReconcileLoop.request} are merged into
+ * one reconciliation, reconciliations never overlap, and a failed one is repeated until it succeeds.
  */
 export class ReconcileLoop<Own extends string> {
   readonly #options: ReconcileLoopOptions<Own>
@@ -57,7 +60,7 @@ export class ReconcileLoop<Own extends string> {
     this.#requests.fire(reason)
   }
 
-  /** Reconciles until the signal is aborted, beginning at once; then rejects with its reason. */
+  /** Reconciles until the signal is aborted, beginning at once; then rejects with the signal's reason. */
   async run(signal: AbortSignal): Promise<never> {
     const { clock, availability, source } = this.#options
     let nextIntervalMs = this.#nextIntervalMs()
@@ -104,7 +107,7 @@ export class ReconcileLoop<Own extends string> {
     }
   }
 
-  /** Waits at most `ms` for a request; resolves with its reasons, or with none if there was no request. */
+  /** Waits at most `ms` for a call of `request`; resolves with the reasons of all calls, or with none. */
   async #requestedWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<ReconcileReason<Own>>> {
     const cancel = this.#options.clock.schedule(ms, () => this.#requests.wake())
     return this.#requests.take(signal).finally(cancel)
@@ -114,7 +117,7 @@ export class ReconcileLoop<Own extends string> {
 /**
  * A refusal because of the state of an object often ends a moment later: the address of a deleted Service is free after
  * 2 ms. So the first waits are short. After an outage everything must be in sync within 2 s of the first write that the
- * server accepts, so no wait exceeds 1 s.
+ * server accepts, so no such wait exceeds 1 s.
  */
 const passing = { firstMs: 2, maxMs: 1_000 }
 /** Missing rights and invalid requests last until somebody changes the configuration. */
@@ -122,14 +125,16 @@ const lasting = { firstMs: 10, maxMs: 10_000 }
 /** Up to this many conflicts in a row happen by chance. If there are more, quick retries make the fight worse. */
 const CONFLICTS_AT_ONCE = 3
 
-/** How long a loop waits after a failed write before it reconciles again. Each loop that writes has its own. */
+/**
+ * How long a loop waits after a failed write before it reconciles again. Each loop that writes has its own instance.
+ */
 export class WriteRetry {
   readonly #passing: Backoff
   readonly #lasting: Backoff
   readonly #refusals: 'passing' | 'lasting'
   #conflicts = 0
 
-  /** @param refusals - whether a refusal that may end by itself (404, 422) is expected to. */
+  /** @param refusals - after a refusal that may end by itself (404, 422), `passing` waits briefly, `lasting` longer. */
   constructor(random: Random, refusals: 'passing' | 'lasting' = 'passing') {
     this.#refusals = refusals
     this.#passing = exponentialBackoff(passing, random)
@@ -137,8 +142,9 @@ export class WriteRetry {
   }
 
   /**
-   * Milliseconds to wait after `error`; each call counts as one more failure. Except after the first conflicts, the
-   * wait is at least the Retry-After of the API server, of which at most one second counts.
+   * Milliseconds to wait after `error`; each call counts as one more failure. Except after the first
+   * {@link CONFLICTS_AT_ONCE} conflicts in a row, the wait is at least the Retry-After of the API server, of which at
+   * most one second counts.
    */
   next(error: unknown): number {
     const nature = error instanceof RemoteError ? error.nature : undefined
@@ -149,7 +155,7 @@ export class WriteRetry {
     return Math.max(delayMs, Math.min(askedMs, passing.maxMs))
   }
 
-  /** Called after a success: the next waits are short again. */
+  /** Call this after a success: the next waits are short again. */
   reset(): void {
     this.#passing.reset()
     this.#lasting.reset()

@@ -23,8 +23,8 @@ export type ReflectorState<T extends KubeObject> =
     }
   /**
    * Knows the state at `resourceVersion` and follows changes from there. `silences`: how many watches from that version
-   * ended because no event came. `failures`: how many in a row the server did not serve. `shared`: several changes had
-   * that resourceVersion, and more may follow.
+   * ended because no event came. `failures`: how many watches in a row failed with a ServerError or Timeout before they
+   * worked. `shared`: several changes had that resourceVersion, and more may follow.
    */
   | {
       readonly phase: 'watching'
@@ -35,11 +35,13 @@ export type ReflectorState<T extends KubeObject> =
     }
 
 /**
- * How a request ended. `proven`: it is no outage, because the server has served the watch, or may be slow and gets more
- * time for the page.
+ * How a request ended. `proven`: the end is no sign of an outage, because the server has served the watch, or may be
+ * slow and gets more time for the page.
  */
 export type Ending =
-  /** The server closed the watch normally. `brief`: within a second, and the watch had brought nothing new. */
+  /**
+   * The server closed the watch normally. `brief`: it did so within a second, and the watch had delivered nothing new.
+   */
   | { readonly kind: 'closed'; readonly proven: boolean; readonly brief?: boolean }
   /** Nothing arrived for too long. */
   | { readonly kind: 'silent'; readonly proven: boolean }
@@ -66,7 +68,7 @@ const PAGE_SIZE = 500
 
 /**
  * After this many watches in a row that the server or a proxy answered with an error, or did not answer, we list again:
- * perhaps only streams are broken, and the copy becomes older and older.
+ * perhaps only streams are broken, while the copy becomes older and older.
  */
 const MOST_FAILURES = 60
 
@@ -117,7 +119,8 @@ function planStreaming<T extends KubeObject>(
   { empty }: RetryContext<T>,
 ): RetryPlan<T> {
   const list = startState(false, empty)
-  // A server that does not know the parameter `sendInitialEvents` ignores it, and never marks the end of these events.
+  // A server that does not know the parameter `sendInitialEvents` ignores it, and never marks the end of the initial
+  // events.
   if (ending.kind === 'silent') return { next: list, wait: 'none', noStreaming: true }
   if (ending.kind === 'closed') return { next: list, wait: 'short' }
   const { error } = ending

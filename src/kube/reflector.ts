@@ -32,8 +32,8 @@ export type Selection = Pick<ListQuery, 'namespace' | 'labelSelector' | 'fieldSe
 /** Receives what a reflector reads, in order. An error that it throws ends the reflector. */
 interface ReflectorSink<T extends KubeObject> {
   /**
-   * Receives the complete current state, which it may keep. If the result is a promise, nothing else is reported until
-   * it has settled. `beganMs`: when the list was requested, in monotonic time.
+   * Receives the complete current state, which the sink may retain. If the result is a promise, the reflector reports
+   * nothing else until the promise has settled. `beganMs`: when the list was requested, in monotonic time.
    */
   replaced(objects: ObjectMap<T>, beganMs: number): void | Promise<void>
   changed(event: { readonly type: 'ADDED' | 'MODIFIED' | 'DELETED'; readonly object: T }): void
@@ -58,7 +58,7 @@ interface ReflectorOptions<T extends KubeObject> {
 
 /**
  * An API server sends a bookmark about every minute, but kube-apiserver sends none while the resourceVersion is
- * unchanged. A watch that is silent for longer may have a dead connection. Reconnecting is cheaper than finding out.
+ * unchanged. A watch that is silent for 90 s may have a dead connection. Reconnecting is cheaper than finding out.
  */
 const watchPatience = { quietMs: 90_000 }
 /** A watch that delivers nothing for this long after the server has answered a write has lost its connection. */
@@ -73,8 +73,8 @@ function streamPatience(received: () => number): Patience {
 }
 
 /**
- * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no wait may be
- * longer than 1 s. One process with a few watches can afford that. A Retry-After with 429 makes a wait longer.
+ * After an outage everything must be in sync within 2 s of the first write that the server accepts, so no such wait may
+ * be longer than 1 s. One process with a few watches can afford that. A Retry-After with 429 makes a wait longer.
  */
 const shortWaits = { firstMs: 200, maxMs: 800, jitter: 0.25 }
 /** Refusals (403, 404) last until somebody changes the configuration, or until a starting server is ready. */
@@ -91,12 +91,13 @@ const LIST_PAUSE = 4
 const LONGEST_LIST_PAUSE_MS = 30_000
 
 /**
- * Follows one collection for ever: lists it, watches it, and recovers from every failure of either.
+ * Follows one collection: lists it, watches it, and recovers from every failure of a list or a watch.
  *
- * The list arrives as a stream of watch events if the server supports that (KEP-3157), else in pages. After most
- * failures the watch continues from the last received resourceVersion. A possible gap (410, an ERROR event other than
- * 429, an unreadable event), a rejected request (400, 404, 422), half an hour of silence, or 60 failed watches in a row
- * lead to a new list. Modelled on client-go's `tools/cache/reflector.go` and kube-rs' `watcher`.
+ * The list is a stream of watch events if the server supports that (KEP-3157), else it has pages. After most failures
+ * the watch continues from the last received resourceVersion. A new list follows a possible gap (410, an ERROR event
+ * other than 429, an unreadable event, several changes at one revision), a rejected request (400, 404, 405, 415, 422),
+ * half an hour of silence, or 60 watches in a row with 5xx or a timeout. Modelled on client-go's
+ * `tools/cache/reflector.go` and kube-rs' `watcher`.
  */
 export class Reflector<T extends KubeObject> {
   readonly #options: ReflectorOptions<T>
@@ -239,7 +240,7 @@ export class Reflector<T extends KubeObject> {
       if (guard.open() && streaming) guard.allow(streamPatience(received))
     }
     ;(streaming ? this.#lists : this.#watches)?.add({ resource: resource.plural })
-    // A million objects can arrive without a moment in which timers run, such as those that renew the lease.
+    // A million objects can arrive without a moment in which timers run, among them those that renew leases.
     const listing = new SlicedWork(clock)
     let watchError: KubeError | undefined
     try {

@@ -75,7 +75,7 @@ export const customResourceDefinitions: Resource<CustomResourceDefinition> = res
   false,
 )
 
-/** Requests that are answered and not stored. */
+/** These reviews are answered and not stored. */
 export const selfSubjectAccessReviews: Resource<Json<V1SelfSubjectAccessReview>> = resource(
   'authorization.k8s.io',
   'selfsubjectaccessreviews',
@@ -95,7 +95,9 @@ export function apiVersionOf(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
 }
 
-/** Adds a missing apiVersion and kind. API servers omit them in the items of a list, but not in watch events. */
+/**
+ * Adds a missing apiVersion and kind. In a list of built-in objects API servers omit them, in watch events they do not.
+ */
 export function withKind<T extends KubeObject>(resource: Resource<T>, object: T): T {
   return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
 }
@@ -105,7 +107,7 @@ export function qualifiedPlural({ group, plural }: Resource<KubeObject>): string
   return group === '' ? plural : `${plural}.${group}`
 }
 
-/** The path of a group and version. Its discovery document is there, its collections are below it. */
+/** The path of a group and version. Their discovery document is at this path, and their collections are below it. */
 export function groupVersionPath(resource: Resource<KubeObject>): string {
   return `${resource.group === '' ? '/api' : '/apis'}/${apiVersionOf(resource)}`
 }
@@ -127,8 +129,8 @@ export function pathOf(
 }
 
 /**
- * A type of `@kubernetes/client-node` as it is on the wire: dates are RFC 3339 strings, everything is readonly. Objects
- * are preserved as a whole: fields that the type does not declare survive every read, copy and write.
+ * A type of `@kubernetes/client-node` as it is on the wire: dates are RFC 3339 strings, everything is readonly. An
+ * object may have fields that the type does not declare; copies and writes preserve them.
  */
 export type Json<T> = 0 extends 1 & T
   ? unknown

@@ -22,7 +22,7 @@ export function refusal(call: CallName, response: ApiResponse & { readonly body:
   })
 }
 
-/** Adds the name of the call to the error of a transport. Returns any other error unchanged. */
+/** Adds the name of the call to a KubeError of a transport. Returns any other error unchanged. */
 export function named(call: CallName, error: unknown): unknown {
   if (!(error instanceof KubeError)) return error
   return new KubeError(error.code, `${call}: ${error.message}`, {
@@ -99,8 +99,8 @@ const metadataTypes: readonly (readonly [field: string, isRight: (value: unknown
 ]
 
 /**
- * Describes the first mistake in the metadata of a received object, without quoting its value. Other code relies on
- * this check: a name becomes a key, and would end the process if it were not a string.
+ * Describes the first mistake in the metadata of a received object, without quoting its value; undefined if there is
+ * none. Other code relies on this check: a name becomes a key, and a name that is not a string would end the process.
  */
 function metadataFault({ metadata }: Fields): string | undefined {
   if (metadata === undefined) return undefined
@@ -111,7 +111,7 @@ function metadataFault({ metadata }: Fields): string | undefined {
   return undefined
 }
 
-/** Drops the fields of a Status that have a wrong type, so that the rest of the refusal can be read. */
+/** Drops `message`, `reason` or `details` of a Status if it has a wrong type, so that the rest can be read. */
 function withTexts({ details, ...body }: Fields): Status {
   const text = (value: unknown): string | undefined => (typeof value === 'string' ? value : undefined)
   const isRight = isRecord(details) && isAbsentOr(isListOf(isRecord))(details.causes)
@@ -143,7 +143,7 @@ export interface RetryPolicy {
   /** Requests in all, the first included. @default 3 */
   readonly attempts: number
   /**
-   * The longest wait, in milliseconds, without jitter. It replaces a longer one that the server asks for, because the
+   * The longest wait, in milliseconds, without jitter. It replaces a longer wait that the server asks for, because the
    * caller must notice soon that the server accepts requests again. @default 1000
    */
   readonly maxWaitMs: number
@@ -157,7 +157,8 @@ export const defaultRetryPolicy: RetryPolicy = { attempts: 3, maxWaitMs: 1_000, 
 
 /**
  * How long to wait before the request is sent again, in milliseconds; undefined if it is not sent again. Only a 429 or
- * 503 with Retry-After is retried, because it states that the server has done nothing. `attempts`: the requests so far.
+ * 503 with Retry-After is retried, because such an answer states that the server has done nothing. `attempts`: the
+ * number of requests so far.
  */
 export function planRetry(
   response: ApiResponse,
@@ -171,7 +172,7 @@ export function planRetry(
   return Math.min(Math.max(askedMs, policy.minWaitMs), policy.maxWaitMs) * (1 + policy.jitter * random.next())
 }
 
-/** The Retry-After header in milliseconds. Dates are not parsed: no API server sends them. */
+/** The Retry-After header in milliseconds; undefined if it is missing or a date. No API server sends a date. */
 function retryAfterMs(headers: Readonly<Record<string, string>>): number | undefined {
   const text = headers['retry-after']?.trim()
   return text !== undefined && /^\d{1,6}$/.test(text) ? Number(text) * 1000 : undefined

@@ -36,10 +36,10 @@ export interface RestKubeApiOptions {
   readonly transport: Transport
   readonly clock: Clock
   readonly random: Random
-  /** The field manager, which owns the written fields. @default 'apiserver-bootstrap' */
+  /** The field manager that owns the written fields. @default 'apiserver-bootstrap' */
   readonly fieldManager?: string | undefined
   readonly retry?: Partial<RetryPolicy> | undefined
-  /** Logs each warning of the server once. @default none */
+  /** Logs each warning of the server once, and each switch from protobuf to JSON. @default none */
   readonly logger?: Logger | undefined
   readonly metrics?: Metrics | undefined
 }
@@ -172,7 +172,10 @@ class RestKubeApi implements KubeApi {
     }
   }
 
-  /** Makes a call that accepts protobuf. If protobuf fails, this call and later ones for the same resource use JSON. */
+  /**
+   * Makes a call, which accepts protobuf if the query has a reader for it. If the server refuses protobuf or sends
+   * invalid protobuf, repeats the call with JSON, and uses JSON for the resource from then on.
+   */
   async #inProtobuf<R>(
     resource: Resource<KubeObject>,
     { protobuf }: Pick<ListQuery, 'protobuf'>,
@@ -228,8 +231,8 @@ class RestKubeApi implements KubeApi {
   }
 
   /**
-   * Sends the call; repeats it if the server requests that and the call is not urgent. Rejects if the answer is not
-   * 2xx.
+   * Sends the call. Repeats it if {@link planRetry} allows that and the call is not urgent. Rejects if the last answer
+   * is not 2xx.
    */
   async #exchange(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { clock, random } = this.#options
@@ -324,8 +327,8 @@ function callName(verb: string, resource: Resource<KubeObject>, ref: PartialRef,
 }
 
 /**
- * The target of a call on exactly one object. Throws a BadRequest if the namespace or name is missing or escapes its
- * segment, because the path would then address another object or a whole collection.
+ * The target of a call on exactly one object. Throws a BadRequest if the namespace or name is missing or is no single
+ * path segment, because the path would then address another object or a whole collection.
  */
 function onObject(verb: string, resource: Resource<KubeObject>, ref: PartialRef, subresource?: 'status'): Target {
   if (resource.namespaced) requireSegment(verb, resource, 'namespace', ref.namespace)

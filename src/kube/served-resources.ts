@@ -11,13 +11,16 @@ import { type KubeObject, qualifiedPlural, type Resource } from './resources.ts'
 const HOLD_MS = 4_000
 /** If denials are further apart than this, in milliseconds, we assume that the resource was served in between. */
 const FORGET_MS = 30_000
-/** After a resource has become missing, discovery is asked at intervals that double. */
+/**
+ * After a resource has become missing, discovery is asked at intervals that double, from the first to the second of
+ * these, in milliseconds.
+ */
 const FIRST_DISCOVERY_MS = 2_000
 const LAST_DISCOVERY_MS = 60_000
 
 export type Serving =
   | { readonly type: 'served' }
-  /** The server denies it, perhaps only while it starts. */
+  /** Discovery denies the resource, perhaps only while the server starts. */
   | { readonly type: 'denied'; readonly sinceMs: number; readonly lastMs: number }
   | { readonly type: 'unserved' }
   /** The resource was unserved, and discovery gave no clear answer. Only a request for the resource can decide. */
@@ -57,8 +60,8 @@ interface Entry {
  *
  * A 404 alone proves nothing: a server that is starting also answers 404 for resources that it will serve. The server's
  * own discovery must deny the resource for four seconds while the server is ready. After that discovery is asked at
- * growing intervals, and at once after {@link expedite}. As soon as discovery lists the resource, or gives no answer,
- * the resource itself is requested again.
+ * growing intervals, and at once after {@link expedite}. As soon as discovery lists the resource, or gives no clear
+ * answer, the resource itself is requested again.
  */
 export class ServedResources {
   readonly #options: ServedResourcesOptions
@@ -100,7 +103,7 @@ export class ServedResources {
     if (this.isUnserved(resource)) await abortable(this.#entryOf(resource).appeared.promise, signal)
   }
 
-  /** Calls `handler` when a resource has become missing, or has appeared. */
+  /** Calls `handler` when {@link isMissing} has changed for a resource. */
   subscribe(handler: () => void): void {
     this.#handlers.add(handler)
   }

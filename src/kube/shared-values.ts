@@ -15,7 +15,10 @@ export class SharedValues<Value> {
     this.#limit = limit
   }
 
-  /** The stored value of a key, created if there is none. Different values must have different keys. */
+  /**
+   * The stored value of a key. If there is none, makes one, and stores it unless the key is too long. Different values
+   * must have different keys.
+   */
   get(key: string, make: () => Value): Value {
     if (key.length > LONGEST_KEY) return make()
     const known = this.#values.get(key)
@@ -37,7 +40,7 @@ export function picked<T extends object, Key extends keyof T>(object: T, keys: r
   return retained as Pick<T, Key>
 }
 
-/** Many objects have equal labels, strings and conditions, and each object arrives with its own copies. */
+/** Many objects have equal labels and strings, and each object arrives with its own copies. */
 const strings = new SharedValues<string>(4096)
 const labelSets = new SharedValues<Texts>(1024)
 

@@ -39,7 +39,7 @@ export function objectMap<T extends KubeObject>(packing: Packing<T> | undefined)
 }
 
 /**
- * The objects of one resource as last received, by namespace and name. They are shared: do not modify them.
+ * The objects of one resource as last received, by namespace and name. Callers share these objects: do not modify them.
  *
  * Every change is reported relative to the stored state, so that an index that adds `object` and removes `old` is
  * always exact. An object with the stored uid and resourceVersion is no change.
@@ -102,12 +102,12 @@ export class Store<T extends KubeObject> {
   /**
    * Replaces all objects with the complete current state, and computes the changes. Deletions come first, so that a
    * name, address or port that moved is free before it is taken. An object that was deleted and created again (another
-   * uid) counts as a deletion and an addition. The store changes in the last step; nothing else may change it before.
-   * It keeps `present`, which belongs to the store from then on. Iterate over the result before the store changes.
+   * uid) counts as a deletion and an addition. The store changes in the last step, and nothing else may change it
+   * before that. From then on `present` belongs to the store. Iterate over the result before the store changes again.
    */
   *replace(present: ObjectMap<T>): Steps<Iterable<Change<T>>> {
-    // A million changes would take as much memory as a million objects that are not packed, so each is made only when
-    // it is read.
+    // A million changes would take as much memory as a million objects that are not packed, so each change is made only
+    // when it is read.
     if (this.#objects.size === 0) {
       this.#objects = present
       return additions(present)
@@ -164,7 +164,7 @@ export function refOfObject({ metadata }: KubeObject): ObjectRef {
   return { namespace: metadata?.namespace, name: metadata?.name ?? '' }
 }
 
-/** The key of an object; empty if it has no name. */
+/** The key of an object, as {@link keyOf} makes it. A missing name counts as empty. */
 export function keyOfObject(object: KubeObject): string {
   return keyOf(refOfObject(object))
 }

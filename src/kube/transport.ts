@@ -16,7 +16,7 @@ export interface ApiRequest {
   readonly timeoutMs?: number | undefined
   /** The longest accepted answer, in bytes; of a stream, the longest event. @default the limit for one object */
   readonly maxBytes?: number | undefined
-  /** The caller does not read managedFields, so they may be missing or empty. They are a third of most objects. */
+  /** The caller does not read managedFields, which may be missing or empty. They take a third of most objects. */
   readonly dropsManagedFields?: boolean | undefined
   /** Decodes an answer in protobuf, which `headers` must then accept beside JSON. The answer may still be in JSON. */
   readonly protobuf?: TrimmedReader | undefined
@@ -35,9 +35,9 @@ export type ApiResponse =
     }
 
 /**
- * Carries requests to one API server: over HTTP, or by a call to the in-process one. Rejects with a KubeError
- * (`Unreachable`, `Timeout`, `NoCredentials`, `BadResponse`, `TooLarge`) or the signal's reason. Every answer of the
- * server resolves, even a refusal.
+ * Carries requests to one API server: over HTTP, or by a call to the in-process one. `send` resolves with every answer
+ * that it can read, even a refusal. It rejects with a KubeError (`Unreachable`, `Timeout`, `NoCredentials`,
+ * `BadResponse`, `TooLarge`) or the signal's reason.
  */
 export interface Transport {
   send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse>
@@ -49,8 +49,8 @@ const KIB = 1024
 const MIB = 1024 * KIB
 
 /**
- * The longest answers that are read, in bytes, by kind of request. Beyond them the connection is closed and the request
- * fails with TooLarge. etcd accepts objects of 1.5 MiB; protobuf becomes two to three times as long in JSON.
+ * The longest answers that are read, in bytes, by kind of request. For a longer answer the connection is closed and the
+ * request fails with TooLarge. etcd accepts objects of 1.5 MiB; protobuf becomes two to three times as long in JSON.
  */
 export const answerLimits = {
   object: 4 * MIB,

@@ -320,7 +320,7 @@ export class ByteBuffer {
     }
   }
 
-  /** As {@link take}, with `last` added. If the buffer is empty, `last` is neither copied nor limited. */
+  /** As {@link take}, with `last` added. If the buffer is empty, `last` is not copied, and the limit is not checked. */
   takeWith<T>(last: Uint8Array, use: (bytes: Uint8Array) => T): T {
     if (this.#length === 0) return use(last)
     this.add(last)

@@ -227,7 +227,7 @@ function dispatcherFor(
   const pool = {
     allowH2: false,
     pipelining: 1,
-    // Each watch holds one connection. The limit is only for runaway concurrency.
+    // Each watch holds one connection. The limit only stops runaway concurrency.
     connections: 128,
     // Go's servers close idle connections after 90 s. A request must not use one that is closing.
     keepAliveTimeout: 55_000,

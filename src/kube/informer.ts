@@ -135,9 +135,9 @@ export class Informer<T extends KubeObject> {
   }
 
   /**
-   * Calls `handler` after every complete list, when the other handlers have received its changes, until the returned
-   * function is called. `beganMs`: when the list was requested, in monotonic time. The store shows every write that was
-   * answered before `beganMs`.
+   * Calls `handler` after every complete list, when the change handlers have received the changes of that list, until
+   * the returned function is called. `beganMs`: when the list was requested, in monotonic time. The store shows every
+   * write that was answered before `beganMs`.
    */
   subscribeToLists(handler: (beganMs: number) => void): () => void {
     const own = (beganMs: number): void => handler(beganMs)

@@ -30,7 +30,7 @@ import {
   Renewal,
 } from './kube-config-renewal.ts'
 
-/** The credentials of a request. {@link KubeCredentials} gives out the same object while the content is unchanged. */
+/** The credentials of a request. {@link KubeCredentials} returns the same object while the content is unchanged. */
 export interface Credentials {
   readonly headers: ExtraHeaders
   readonly tls: ClientTls

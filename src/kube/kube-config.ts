@@ -29,8 +29,7 @@ export interface LoadKubeConfigOptions {
   /** Uses the service account of the Pod in which this program runs, and no kubeconfig. @default false */
   readonly inCluster?: boolean | undefined
   /**
-   * Does not check at the start whether the user's files can be used. While they cannot, requests reject. @default
-   * false
+   * Skips the checks of the user's files at the start. Requests reject while the files cannot be used. @default false
    */
   readonly awaitsCredentials?: boolean | undefined
   /** @default process.env */

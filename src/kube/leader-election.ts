@@ -91,7 +91,7 @@ export class LeaderElector {
     return this.#options.clock.monotonicMs() < this.#leadsUntilMs
   }
 
-  /** The identity of the Lease's holder as last observed; undefined if there is none. The holder may have expired. */
+  /** The identity of the holder as last observed, even if its claim has expired; undefined if there is none. */
   get leader(): string | undefined {
     return this.#lock.holder
   }

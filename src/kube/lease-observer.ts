@@ -7,10 +7,10 @@ export interface ObservedLease {
 
 /**
  * How close a lease is to its end.
- * - `renewed`: no list that was made close to the end of the TTL, or later, has returned the same renewal.
- * - `grace`: a list close to the end or later has returned the same renewal. The holder has until the end of the TTL,
- *   and at least the grace period, to renew.
- * - `over`: a list after that has returned the same renewal. The lease stays over until a renewal, even if reads fail.
+ * - `renewed`: no list close to the end of the TTL, or later, has returned this renewal yet.
+ * - `grace`: such a list has returned this renewal. The holder has until the end of the TTL, and at least the grace
+ *   period, to renew.
+ * - `over`: a list after that time has returned this renewal. The lease stays over until a renewal, even if reads fail.
  */
 type Stage =
   | { readonly type: 'renewed' }
@@ -34,8 +34,8 @@ interface Observation {
 }
 
 /**
- * The limits of the grace period, in milliseconds; it is never longer than half of a TTL. A holder that cannot renew
- * tries again each second.
+ * The limits of the grace period, in milliseconds. With a TTL under 3 s the period is half of the TTL. A holder that
+ * cannot renew tries again each second.
  */
 const GRACE_MS = { least: 1_500, most: 2_000 }
 
@@ -151,7 +151,7 @@ function advance(observation: Observation, nowMs: number): Observation {
   }
 }
 
-/** From when on a list with this same renewal advances the lease to its next stage. */
+/** The time from which a list with this same renewal advances the lease to its next stage. */
 function nextListMs({ sinceMs, ttlMs, stage }: Observation): number {
   // A live holder has renewed its lease this long before the end, or is trying to, because a TTL is at least 1.5 times
   // the renewal interval. With a TTL under 4.5 s the grace period may begin before the renewal is due.

@@ -44,7 +44,7 @@ export function writerBetween(before: KubeObject | undefined, after: KubeObject)
   return writer === undefined ? undefined : { manager: writer.manager, operation: writer.operation, time: writer.time }
 }
 
-/** The owner of a top-level list or value that it owns as a whole and that differs from before. */
+/** The manager that owns, as a whole, a top-level list or value that differs from before. */
 function ownerOfReplaced(before: KubeObject, after: KubeObject, entries: readonly Entry[]): Entry | undefined {
   const [old, now] = [before, after] as unknown as readonly Record<string, unknown>[]
   return entries.find(({ fields }) =>

@@ -31,7 +31,7 @@ const LONGEST_SHARED = 512
 
 /**
  * Each object is one string: two characters for what it shares with others, then its name and the other texts, each
- * behind its length. The garbage collector has only this string to visit, and a map needs no strings as keys.
+ * preceded by its length. The garbage collector has only this string to visit, and a map needs no strings as keys.
  */
 export class PackedObjects<T extends KubeObject> implements ObjectMap<T> {
   readonly #packing: Packing<T>

@@ -347,9 +347,9 @@ export class WatchGuard {
 }
 
 /**
- * How long one page may take, in milliseconds. The first page gets the time of other requests, because the connection
- * may be dead. Each timeout doubles the time, up to the server's own limit for lists, because the server may be slow.
- * Quick pages shorten the time again.
+ * How long one page may take, in milliseconds. The first page gets as much time as other requests, because the
+ * connection may be dead. Each timeout doubles the time, up to the server's own limit for lists, because the server may
+ * be slow. Quick pages shorten the time again.
  */
 export const pagePatience = { firstMs: 10_000, mostMs: 60_000 }
 

@@ -95,9 +95,7 @@ export function apiVersionOf(resource: Resource<KubeObject>): string {
   return resource.group === '' ? resource.version : `${resource.group}/${resource.version}`
 }
 
-/**
- * Adds a missing apiVersion and kind. In a list of built-in objects API servers omit them, in watch events they do not.
- */
+/** Adds a missing apiVersion and kind. API servers omit both in a list of built-in objects, but not in watch events. */
 export function withKind<T extends KubeObject>(resource: Resource<T>, object: T): T {
   return object.kind === undefined ? { apiVersion: apiVersionOf(resource), kind: resource.kind, ...object } : object
 }

@@ -35,7 +35,7 @@ export interface AuditEntry {
   readonly reasons: readonly string[]
   readonly before: unknown
   readonly after: unknown
-  /** Why no answer arrived: the write may or may not have happened. Undefined: it happened. */
+  /** Why no answer arrived: the write may or may not have happened. Undefined: it happened, or this is a dry run. */
   readonly error?: unknown
   /** The Event that is recorded after a successful write. */
   readonly event?: Pick<EventToRecord, 'regarding' | 'note'> & { readonly reason: EventReason }

@@ -192,7 +192,7 @@ function parseWarnings(header: string): string[] {
   return texts
 }
 
-/** Logs each warning text of a server once, and the deprecation of Endpoints at debug. */
+/** Logs each warning text of a server once as long as it is remembered, and the deprecation of Endpoints at debug. */
 export function warnOnce(logger: Logger): (header: string | undefined) => void {
   const seen = new Set<string>()
   let last: string | undefined

@@ -31,7 +31,7 @@ interface AnnouncementsOptions {
   readonly events: EventSink
   /** The user who writes; undefined in a dry run. */
   readonly user?: AuditUser | undefined
-  /** The address of this master; undefined with a reconciler that lists no master. */
+  /** The first advertised address of this master; undefined if it has none. */
   readonly address: string | undefined
   /** Undefined with a reconciler without leases. */
   readonly fleet: FleetView | undefined
@@ -59,8 +59,8 @@ const REASON_WORDS: Readonly<Record<Absence, string>> = {
 }
 
 /**
- * Reports only this master's own writes of `default/kubernetes`, in the log and by Events: so the fleet reports each
- * write once.
+ * Reports this master's own writes of `default/kubernetes`, in the log and by Events, and never those of another
+ * master: so the fleet reports each write once. Also reports other writers and holders that conflict with this master.
  */
 export class Announcements {
   readonly #options: AnnouncementsOptions
@@ -68,7 +68,10 @@ export class Announcements {
   readonly #otherReconciler = new OtherReconciler()
   /** Detects another apiserver-bootstrap with another lease store. */
   readonly #otherStore = new OtherReconciler()
-  /** For each object, the last write whose answer was lost. The same write without an answer is not logged again. */
+  /**
+   * For each object, its last write if the answer was lost. If the same write is repeated and its answer is lost too,
+   * that is not logged again.
+   */
   readonly #unanswered = new Map<string, string>()
 
   constructor(options: AnnouncementsOptions) {
@@ -76,7 +79,8 @@ export class Announcements {
   }
 
   /**
-   * Reports a write, also one whose answer was lost. A fight has one Event, from its start; its corrections have none.
+   * Reports a write, also one whose answer was lost. A fight has one Event, when it begins; the corrections in a fight
+   * have none.
    */
   written(write: Written): void {
     const { resource, found, stored, reasons, correction, error } = write
@@ -93,7 +97,10 @@ export class Announcements {
     if (wrong.length > 0) this.#record('KubernetesServiceReset', resource, stored ?? found, resetNote(write, wrong))
   }
 
-  /** Reports other hosts with this master's address, after this master has created its lease. `leases`: all leases. */
+  /**
+   * Reports other hosts with this master's address. Called once, when a read first shows this master's lease. `leases`:
+   * all leases.
+   */
   announced(own: Holder, leases: readonly MasterLease[]): void {
     const address = addressOf(own)
     const holders = leases.flatMap((lease) => (lease.address === address ? (lease.holder ?? []) : []))
@@ -176,7 +183,7 @@ export class Announcements {
   #whyRemoved(address: string): Removal {
     const { fleet, address: own } = this.#options
     const why = fleet?.removed(address) ?? { reason: 'surplus' }
-    // A departing master may have removed its lease first.
+    // This master, when it leaves, may have removed its lease before its address.
     const isGone = ['lease-ended', 'evicted', 'no-lease', 'surplus'].includes(why.reason)
     return address === own && isGone ? { reason: 'leaving' } : why
   }
@@ -226,7 +233,7 @@ interface LeaseTelemetryOptions extends ContentionReportsOptions {
   readonly leaseTtlMs: number
   /** The outages of the server that holds the leases. @default none */
   readonly outages?: Outages | undefined
-  /** When the last successful renewal was sent, on the monotonic clock; undefined while there is no lease. */
+  /** When the last successful renewal was sent, on the monotonic clock; undefined while this master is not listed. */
   readonly renewedMs: () => number | undefined
 }
 
@@ -269,7 +276,10 @@ export class LeaseTelemetry {
     )
   }
 
-  /** Called when another client has deleted the lease, when it was created again, or when the fight is over. */
+  /**
+   * Called when the contention for the lease has changed from `before` to `now`. `corrected`: this master has just
+   * created the lease again after another client deleted it.
+   */
   contended(corrected: boolean, before: Contention, now: Contention): void {
     const { address, clock } = this.#options
     if (corrected) this.#reports.corrected('Lease', undefined)

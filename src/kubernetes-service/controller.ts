@@ -28,7 +28,7 @@ type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLiv
 /** While the members are unknown, everything that depends on them stays as found. */
 const unknownMembers: ServiceDemand = { settled: false, stack: 'as-found' }
 
-/** The longest wait before a refused write is repeated, so that a new permission soon takes effect. */
+/** The longest wait after a failed reconciliation, so that a new permission soon takes effect. */
 const REFUSED_MS = 1_500
 
 export interface KubernetesServiceOptions extends InformerContext {
@@ -49,13 +49,13 @@ export interface KubernetesServiceOptions extends InformerContext {
  *
  * Each change of these objects or of the leases, and each interval, triggers a reconciliation. Reconciliations of one
  * object never overlap, and triggers that wait are merged into one. If the watches show everything in sync, a
- * reconciliation sends no request, except the one for the leases at each interval.
+ * reconciliation sends no request, except the read of the leases at each interval.
  *
- * A watch may lose an event and continue. So each interval also reads the Service, the Endpoints and a slice live: at
- * most three requests, besides the read of the leases. Reconciliations never wait for these reads.
+ * A watch may lose an event and continue. So at each interval the controller also reads the Service, the Endpoints and
+ * a slice live: at most three requests, besides the read of the leases. Reconciliations never wait for these reads.
  *
- * The Service and the list have separate loops and back-off: a refused or contested write of one must not delay the
- * other.
+ * The Service and the list have separate loops and back-off: a refused or contested write of the Service must not delay
+ * the list, nor the reverse.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
@@ -64,7 +64,7 @@ export class KubernetesServiceController {
   readonly #service: FollowedObject<Service>
   readonly #endpoints: FollowedObject<Endpoints>
   readonly #slice: FollowedObject<EndpointSlice>
-  /** Undefined with a reconciler that never creates a second slice. */
+  /** Undefined without an address, and with a reconciler that has no `isDualStack`. */
   readonly #secondSlice: FollowedObject<EndpointSlice> | undefined
   readonly #followed: readonly Followed[]
   readonly #serviceWriter: ServiceWriter
@@ -158,7 +158,10 @@ export class KubernetesServiceController {
     }
   }
 
-  /** The second slice is read only if it is wanted or a watch shows it. Then the two slices take turns. */
+  /**
+   * The objects to read live in this round; without an address only the Service. If the second slice is wanted, or a
+   * watch shows it, the two slices take turns.
+   */
   #toRead(round: number): readonly Followed[] {
     const { address, reconciler } = this.#options
     if (address === undefined) return [this.#service]
@@ -169,15 +172,15 @@ export class KubernetesServiceController {
   }
 
   async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    // The fields of a new Service depend on the members, so we wait for their first read. If the read fails, the
-    // Service is created all the same.
+    // The fields of a new Service depend on the members, so the first read of the members comes first. If that read
+    // fails, the Service is created all the same.
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
     if (reasons.has('interval')) this.#serviceWriter.renewDemand(cached)
     const demand = this.#demand()
     if (this.#serviceWriter.isSatisfied(cached, demand)) return
-    // If only the IP families differ, another master may have written them because it knows of a member that has just
-    // joined or left. So we read the members again.
+    // If only the IP families differ, another master may have written them because a member that this master does not
+    // know yet has joined or left. So the members are read again.
     const isOfFamilies = this.#serviceWriter.isSatisfied(cached, { ...demand, stack: 'as-found' })
     if (isOfFamilies) await this.#refreshMembers(signal).catch(() => {})
     await this.#serviceWriter.reconcile(cached, this.#demand(), signal)

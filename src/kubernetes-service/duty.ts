@@ -56,7 +56,7 @@ export class KubernetesServiceDuty {
 
   /**
    * Stops reconciling, then handles this master's address as `mode` demands. Retries until the signal is aborted, and
-   * gives up earlier if the servers do not answer.
+   * gives up earlier if no server answers.
    */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<void> {
     this.#stopping.abort(new Error('stopping'))
@@ -79,7 +79,7 @@ export class KubernetesServiceDuty {
         return await this.#leave(reconciler, mode, signal)
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
-        // Departing masters write the same objects, so a later one must repeat its write.
+        // Departing masters write the same objects, so one that was not the first must repeat its write.
         if (error.nature === 'conflict') {
           await pause(signal)
           continue
@@ -120,8 +120,8 @@ export class KubernetesServiceDuty {
   }
 
   /**
-   * Removes the address that an earlier life of this master has listed: it leads clients to a server that is not ready.
-   * The address stays if no other is listed, or if the server is ready.
+   * Removes the address that an earlier life of this master has listed: that address leads clients to a server that is
+   * not ready. The address stays if no other is listed, or if the server is ready.
    */
   async #clearAway(reconciler: EndpointReconciler, signal: AbortSignal): Promise<void> {
     const { address, monitor, clock, logger, securePort } = this.#options

@@ -25,8 +25,9 @@ export interface ListPlan {
   /** The addresses of the slice of the second family. Without any, there must be no such slice. */
   readonly secondAddresses: readonly string[]
   /**
-   * Whether the plan was made without leases, so that each master plans another list. If the write of the Endpoints is
-   * refused, the slices then stay: masters would overwrite each other's slices without end. @default false
+   * Whether the plan was made without leases, so that each master may plan a different list. If the write of the
+   * Endpoints is refused, the slices then stay as they are, because masters would overwrite each other's slices without
+   * end. @default false
    */
   readonly withoutLeases?: boolean | undefined
 }
@@ -57,7 +58,7 @@ export class EndpointsAdapter {
 
   /**
    * Reads all stored objects. The slices are read before the Endpoints that they follow, so that no slice is
-   * overwritten from Endpoints older than it.
+   * overwritten from Endpoints that are older than the slice.
    */
   async read(signal?: AbortSignal): Promise<ObservedEndpoints> {
     const names = [KUBERNETES_SERVICE.name, secondSliceName('IPv4'), secondSliceName('IPv6')]
@@ -84,7 +85,8 @@ export class EndpointsAdapter {
   /**
    * Gets a plan for the stored objects from `plan`, and executes it. Resolves with whether there was a plan. `plan`
    * must read the leases after the objects were read: this write then conflicts if another master wrote a plan from
-   * newer leases. If the server serves no Endpoints, no list can be out of sync, and the result is true.
+   * newer leases. If the server does not serve the resource Endpoints, no list can be out of sync, and the result is
+   * true.
    */
   async reconcile(
     plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
@@ -100,9 +102,9 @@ export class EndpointsAdapter {
 
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
-   * object separately: slices follow the plan even while the write of the Endpoints waits or is refused (but see {@link
-   * ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, and with a conflict if
-   * another client has created the Endpoints meanwhile.
+   * object separately: slices follow the plan even while the write of the Endpoints waits or is refused (but see
+   * {@link ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, and with a conflict
+   * if another client has changed or created the Endpoints meanwhile.
    */
   async execute(
     { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,
@@ -146,7 +148,8 @@ export function isDenied(error: unknown): boolean {
 
 /**
  * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too, because a server with
- * a broken admission webhook answers it each time. If the write happened nevertheless, the slices are right.
+ * a broken admission webhook answers each write with it. If the write of the Endpoints happened nevertheless, the
+ * slices are right.
  */
 function isRefusal(error: unknown): boolean {
   return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
@@ -168,7 +171,9 @@ function slicePlans(
   return endpoints === undefined ? seconds : [[planEndpointSlice(endpoints, slice), slice], ...seconds]
 }
 
-/** No master has a lease. The empty list is not written, because it would cut off every client from the API. */
+/**
+ * No address remains to be listed. The empty list is not written, because it would cut off every client from the API.
+ */
 export class NoLiveMasters extends Error {
   override readonly name = 'NoLiveMasters'
   readonly code = 'NoLiveMasters'

@@ -108,8 +108,8 @@ export function newEndpoints(addresses: readonly string[], ports: readonly Endpo
 const LABELS = { [SERVICE_NAME_LABEL]: KUBERNETES_SERVICE.name }
 
 /**
- * Decides what must change so that EndpointSlice `default/kubernetes` equals the Endpoints of that name. Pure. Unlike
- * upstream (`EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go), an update preserves foreign
+ * Decides what must change so that EndpointSlice `default/kubernetes` lists what the Endpoints of that name list. Pure.
+ * Unlike upstream (`EndpointsAdapter` in pkg/controlplane/reconcilers/endpointsadapter.go), an update preserves foreign
  * metadata except labels, and is guarded by the object's resourceVersion.
  */
 export function planEndpointSlice(
@@ -162,7 +162,7 @@ export function sliceOf(endpoints: Endpoints): EndpointSlice {
   return newSlice(KUBERNETES_SERVICE.name, family, sliceEndpoints, endpoints)
 }
 
-/** The name of a second slice: `kubernetes-ipv6` if Endpoints list IPv4 addresses, else `kubernetes-ipv4`. */
+/** The name of the second slice if it lists addresses of this family: `kubernetes-ipv4` or `kubernetes-ipv6`. */
 export function secondSliceName(family: 'IPv4' | 'IPv6'): string {
   return `${KUBERNETES_SERVICE.name}-${family.toLowerCase()}`
 }

@@ -5,7 +5,8 @@ import { listedAddresses } from './members.ts'
 
 /**
  * Why an address must not be listed. `evicted`: its lease was removed by another client, such as `masters evict`,
- * before it could have ended. `no-lease`: it had no known lease. `surplus`: with the reconciler `master-count`.
+ * before it could have ended. `no-lease`: it had no known lease. `surplus`: there are more masters than the reconciler
+ * `master-count` may list.
  */
 export type Absence =
   | 'lease-ended'
@@ -29,8 +30,8 @@ interface Seen {
   readonly reason: string | undefined
   readonly renewal: string | undefined
   /**
-   * When we sent the last read that did not yet show this renewal: the lease lasts at least a TTL from then. Undefined
-   * for the first renewal that we saw.
+   * When we sent the last read that still showed an earlier renewal: the lease lasts at least a TTL from then.
+   * Undefined for the first renewal that we saw.
    */
   readonly notYetMs: number | undefined
   /** When we sent the last read that showed this renewal. */
@@ -85,7 +86,8 @@ export class FleetView {
       const { address, holder, expirySuspected } = lease
       const state: Seen['state'] = expirySuspected === true ? 'suspected-expiry' : (holder?.state ?? 'foreign')
       counts.set(state, (counts.get(state) ?? 0) + 1)
-      // A master that removes its own lease states its departure; one that another client withdrew does not.
+      // The record of a master that removes its own lease has a departure id; that of a master that another client
+      // withdrew has none.
       const hasLeft = state === 'withdrawn' && holder?.departure !== undefined
       const seen: Seen = {
         state: hasLeft ? 'leaving' : state,
@@ -93,7 +95,7 @@ export class FleetView {
         reason: holder?.reason,
         ...timesOf(lease, this.#seen.get(address), sentMs),
       }
-      // Moved to the end: the first addresses are those that were not read for longest, and are forgotten first.
+      // Moved to the end, because the first addresses are forgotten first: no read has shown them for the longest time.
       this.#seen.delete(address)
       this.#seen.set(address, seen)
     }
@@ -129,7 +131,7 @@ export class FleetView {
     return { reason: seen.host === undefined ? 'leaving' : 'evicted' }
   }
 
-  /** Whether an address had a lease, a lease with a suspected expiry, or a record alone, at the last read. */
+  /** Whether an address had a lease, a lease with a suspected expiry, or a record without a lease, at the last read. */
   isLive(address: string): boolean {
     return this.#live.has(address)
   }

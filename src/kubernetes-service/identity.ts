@@ -3,7 +3,7 @@ import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
 import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
 import { memoize } from '../runtime/memo.ts'
 
-/** The namespace and name of the objects of all three kinds that this folder manages. */
+/** The namespace and name of the Service, the Endpoints and the first EndpointSlice that this folder manages. */
 export const KUBERNETES_SERVICE = { namespace: 'default', name: 'kubernetes' } as const
 
 /** The EndpointSliceMirroring controller ignores Endpoints with this label. We write their slice ourselves. */

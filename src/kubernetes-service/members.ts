@@ -12,14 +12,17 @@ import {
 } from './leases/master-leases.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
-/** A lease without a holder record is a kube-apiserver's, which serves as long as it renews its lease. */
+/**
+ * Whether the master of a lease is known to be ready. A lease without a holder record is a kube-apiserver's, which
+ * counts as ready.
+ */
 export function isReady(lease: MasterLease): boolean {
   return lease.expirySuspected !== true && (lease.holder === undefined || lease.holder.state === 'ready')
 }
 
 /**
- * The leases to list, given the current list. The address of a lease with a suspected expiry, or of one that this
- * reader found at its start, stays in the list but is not added.
+ * The leases to list, given the current list. The address of a lease with a suspected expiry, or of a
+ * {@link MasterLease.found} lease, stays in the list but is not added.
  */
 export function listableLeases(
   leases: readonly MasterLease[],
@@ -28,8 +31,8 @@ export function listableLeases(
   const { endpoints, slice } = current
   if (endpoints === undefined && slice === undefined) return leases
   if (!leases.some(({ expirySuspected, found }) => expirySuspected || found)) return leases
-  // If Endpoints list none of the leases, the Endpoints are missing or damaged. All found leases are then listed, and
-  // those with a suspected expiry if the slice still lists them.
+  // If the Endpoints list none of these addresses, the Endpoints are missing or damaged. All found leases are then
+  // listed, and a lease with a suspected expiry is listed if the slice still lists its address.
   const inEndpoints = endpoints === undefined ? [] : addressesIn(endpoints)
   const inSlice = addressesInSlice(slice)
   const isSpoiled = !leases.some(({ address }) => inEndpoints.includes(address))
@@ -44,9 +47,10 @@ export function listableLeases(
 }
 
 /**
- * The addresses for clients, sorted and without duplicates: all but the unready and the withdrawn masters, or, if no
- * master is ready, all but the withdrawn ones. For clients a list of unready servers is better than an empty one. Every
- * observer computes the same list, so masters that become unready at the same moment cannot empty it.
+ * The addresses for clients, sorted and without duplicates. While a master is ready: those of all masters except
+ * unready and withdrawn ones. Otherwise: those of all masters except withdrawn ones, because for clients a list of
+ * unready servers is better than an empty list. From the same leases every master computes the same list, so masters
+ * that become unready at the same moment cannot empty the list.
  */
 export function listedAddresses(leases: readonly MasterLease[]): readonly string[] {
   return [...new Set(listedLeases(leases).map((lease) => lease.address))].sort()
@@ -97,8 +101,8 @@ export function unknownTo(leases: readonly MasterLease[], self: Holder): (addres
 }
 
 /**
- * Whether to list a lease while a master is ready. If its expiry is suspected its state does not count, because the
- * state may be older than the outage in which the lease ended.
+ * Whether to list a lease while a master is ready. If the expiry of the lease is suspected, the state of its record
+ * does not count, because that state may be older than the outage in which the lease ended.
  */
 function isListedBesideReady({ holder, expirySuspected }: MasterLease): boolean {
   return expirySuspected === true || (holder?.state !== 'unready' && holder?.state !== 'withdrawn')
@@ -109,8 +113,8 @@ function isNotWithdrawn(lease: MasterLease): boolean {
 }
 
 /**
- * The other masters that serve, so that `self` may leave. Another holder of the same address counts; a lease that never
- * ends does not.
+ * The leases of other masters that are ready, so that `self` may leave. A lease of another holder of the same address
+ * counts; a lease that never ends does not.
  */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
   return leases.filter((lease) => isReady(lease) && lease.neverEnds !== true && !isHeldBy(lease, self))
@@ -127,8 +131,8 @@ export function isHeldByAnotherLife(lease: MasterLease, self: Holder): boolean {
 }
 
 /**
- * The identity of a master across restarts of its sidecar, even if its port changes. Masters that share a virtual
- * address have different hosts, and so has a later owner of an address.
+ * The identity of a master across restarts of its sidecar, even if its port changes. The host distinguishes masters
+ * that share a virtual address, and the earlier from the later owner of an address.
  */
 export function masterKey(holder: Holder): string {
   return `${holder.host} ${addressOf(holder)}`
@@ -140,25 +144,25 @@ export function masterKey(holder: Holder): string {
  */
 export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePort }: HolderPorts): boolean {
   return leases.every(({ holder, expirySuspected }) => {
-    // If the expiry is suspected, the ports may be old: the master may have been restarted with others since.
+    // If the expiry is suspected, the ports may be old: the master may have been restarted with other ports since.
     if (holder === undefined || expirySuspected === true) return false
     return holder.ports.securePort === securePort && holder.ports.nodePort === nodePort
   })
 }
 
-/** The start of a life and the present time, both by its host's present wall clock, in milliseconds. */
+/** The start of a life and the present time, both by the present wall clock of its host, in milliseconds. */
 export interface LifeSpan {
   readonly beganMs: number
   readonly nowMs: number
 }
 
 /**
- * `self`, with a later start than every earlier life of this master that has a lease, even if the host's clock was set
- * back.
+ * `self`, with a start that is later than that of every earlier life of this master that has a lease, even if the
+ * host's clock was set back.
  *
- * A lease is of a later life if it began after `self` and not in the future. (A start in the future is of an earlier
- * life, before the host's clock was set back.) If two lives overlap while the store is away, the earlier life may read
- * the lease of the later one.
+ * A record whose start is after that of `self`, but not in the future, is of a later life and does not count. (If two
+ * lives overlap while the store is away, the earlier life may read the lease of the later one.) A record whose start is
+ * in the future is of an earlier life, from before the host's clock was set back.
  */
 export function startedAfter(leases: readonly MasterLease[], self: Holder, { beganMs, nowMs }: LifeSpan): Holder {
   const isLater = (startedAt: string): boolean =>

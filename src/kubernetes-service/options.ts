@@ -141,9 +141,9 @@ export const kubernetesServiceOptions = {
 export type KubernetesServiceValues = ValuesOf<typeof kubernetesServiceOptions>
 
 /**
- * Why the TTL does not fit the interval, which the message calls `interval`; undefined if it does. If the TTL is too
- * short, one missed renewal ends the lease. (TTL minus interval also limits the time of a request for the lease.) If
- * the TTL is too long, a dead master stays listed for too long.
+ * Why the TTL does not fit the reconcile interval; undefined if it fits. `interval`: the name of the interval in the
+ * message. With a shorter TTL there would be too little time to repeat a failed renewal. (TTL minus interval also
+ * limits the time of each request for the lease.) With a longer TTL a dead master would stay listed for too long.
  */
 export function ttlFault(leaseTtlMs: number, reconcileIntervalMs: number, interval: string): string | undefined {
   const leastMs = 1.5 * reconcileIntervalMs

@@ -12,11 +12,14 @@ export interface ReadinessMonitorOptions {
   readonly readiness: Readiness
   readonly clock: Clock
   readonly logger: Logger
-  /** `continuous`: probe regularly, also after the first success. `startup`: after that, only on demand. */
+  /**
+   * `continuous`: probe regularly, also after the first success. `startup`: after the first success, probe only on
+   * demand.
+   */
   readonly gate: 'continuous' | 'startup'
   /** The time between two probes once the server has been ready, in milliseconds. */
   readonly periodMs: number
-  /** The same while the server is ready and its last probe succeeded. @default periodMs */
+  /** The time between two probes while the last one found the server ready, in milliseconds. @default periodMs */
   readonly readyPeriodMs?: number | undefined
   /** The outages of the probed server. @default no outage is known */
   readonly outages?: Outages | undefined
@@ -41,7 +44,7 @@ export class ReadinessMonitor {
   }
 
   /**
-   * Whether the last probe found the server serving. With the gate `startup` any answer counts once the server was
+   * Whether the last probe found the server serving. With the gate `startup` any answer counts once the server has been
    * ready.
    */
   get serves(): boolean {
@@ -53,7 +56,10 @@ export class ReadinessMonitor {
     return this.#lastAnswerMs
   }
 
-  /** Calls `handler` after each probe, with the state already updated. `sentAtMs` is on the monotonic clock. */
+  /**
+   * Calls `handler` after each probe, when the state is already updated, until the returned function is called.
+   * `sentAtMs`: when the probe was sent, on the monotonic clock.
+   */
   subscribe(handler: (answer: ReadinessAnswer, sentAtMs: number) => void): () => void {
     this.#handlers.add(handler)
     return () => this.#handlers.delete(handler)
@@ -68,7 +74,8 @@ export class ReadinessMonitor {
     if (answer.answered) this.#lastAnswerMs = nowMs
     const before = this.#state
     const after = nextReadiness(before, answer, nowMs)
-    // With the gate `startup` a server that was ready once stays ready; if it dies, its lease is not renewed.
+    // With the gate `startup` a server that was ready once stays ready; if the server dies, its master does not renew
+    // the lease.
     const counts = this.#options.gate === 'continuous' || (before.phase === 'starting' && after.phase === 'ready')
     if (counts) this.#state = after
     const wasReady = this.#options.gate === 'startup' && this.#state.phase !== 'starting'
@@ -84,7 +91,10 @@ export class ReadinessMonitor {
     return answer
   }
 
-  /** Whether the server answers at all, even while its /readyz waits for its datastore. */
+  /**
+   * Whether the server answers a request that does not use its datastore: /readyz may wait for the datastore. False if
+   * no such request is possible.
+   */
   async answers(signal: AbortSignal): Promise<boolean> {
     const { readiness, clock } = this.#options
     const answers = (await readiness.answers?.(signal)) ?? false

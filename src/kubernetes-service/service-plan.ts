@@ -19,7 +19,9 @@ export interface ServiceSettings {
 export type ServiceStack = 'single' | 'dual' | 'as-found'
 
 export interface ServiceDemand {
-  /** False while live masters may want different ports or types: both then stay as found. */
+  /**
+   * False while live masters may want different ports or types of the Service: its ports and type then stay as found.
+   */
   readonly settled: boolean
   readonly stack: ServiceStack
 }
@@ -27,22 +29,23 @@ export interface ServiceDemand {
 /**
  * How a second address is requested.
  * - `configured`: the first usable address of the second Service range.
- * - `any`: any free address of the second family.
+ * - `any`: any free address of the second family, chosen by the server.
  * - `if-possible`: such an address if the server has that family; otherwise the Service gets no second address.
  */
 export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
 
 /**
- * Decides what must change so that Service `default/kubernetes` has its ports, type and families. Pure.
+ * Decides what must change so that Service `default/kubernetes` has its ports, type and families, and no selector.
+ * Pure.
  *
- * An existing Service keeps its ClusterIP, whatever the range. Upstream creates the Service but never corrects it
+ * An existing ClusterIP stays, whatever the range. Upstream creates the Service but never corrects it
  * (pkg/controlplane/controller/kubernetesservice/controller.go). Upstream's unused `reconcile` path would correct ports
- * and type. This function also corrects selector and families.
+ * and type only.
  *
  * A Service without an address gets only its first one; the next plan adds the second. If a server refuses one of two
- * addresses, it leaves the other address allocated without a Service (`allocClusterIPs` in
+ * addresses in a request, it may leave the other address allocated without a Service (`allocClusterIPs` in
  * pkg/registry/core/service/storage/alloc.go). Masters that create the Service at the same moment could then each block
- * one of its addresses for ever.
+ * one of the two addresses.
  */
 export function planService(
   current: Service | undefined,

@@ -7,8 +7,8 @@ import { KUBERNETES_SERVICE } from './identity.ts'
 import { planService, type SecondClusterIp, type ServiceDemand, type ServiceSettings } from './service-plan.ts'
 
 /**
- * After this many refusals in a row less is requested. If a deleted Service had the address, the server has released it
- * by then, so the refusal has another reason.
+ * After this many refusals of the second address in a row, the writer requests less. If a deleted Service had that
+ * address, the server has released it by then, so the refusal has another reason.
  */
 const PATIENCE = 10
 
@@ -20,10 +20,10 @@ export interface ServiceWriterOptions {
 }
 
 /**
- * Writes the Service, and decides which second address to request for it. After refusals it requests less, until the
- * server accepts. An address may be refused because another Service has it, or because it leaked: an API server with
- * only one family does not release addresses of the other family. The family may be refused because the server has only
- * one.
+ * Writes the Service, and decides which second address to request for the Service (see {@link SecondClusterIp}). After
+ * refusals it requests less, until the server accepts. A server may refuse an address because another Service has it,
+ * or because it leaked: an API server with only one family does not release addresses of the other family. A server
+ * that has only one family refuses the second family.
  */
 export class ServiceWriter {
   readonly #options: ServiceWriterOptions
@@ -44,14 +44,15 @@ export class ServiceWriter {
   }
 
   /**
-   * Lets the next write request a refused second address once more, because the address may have been released; while
-   * the server is away, all attempts begin again. If the Service has a second address, forgets the refusals.
+   * Called at each interval. Lets the next write request a refused second address once more, because the address may
+   * have been released; while the server is away, allows all {@link PATIENCE} attempts again. If the Service has a
+   * second address, forgets the refusals.
    */
   renewDemand(cached: Service | undefined): void {
     if (cached?.spec?.clusterIPs?.length === 2) this.#noticeGranted()
     else if (this.#isAway) this.#beginAgain()
     else if (this.#second !== 'configured') {
-      // Only once: the address may have been released.
+      // One refusal then suffices to request less again.
       this.#second = 'configured'
       this.#refusals = PATIENCE - 1
     }
@@ -59,7 +60,7 @@ export class ServiceWriter {
 
   /**
    * Called when the API server was lost, or is back. The server may have been restarted with other ranges, and refuses
-   * every address until it has read its ranges. So all attempts begin again.
+   * every address until it has read its ranges. So all {@link PATIENCE} attempts are allowed again.
    */
   noticeAvailability(available: boolean): void {
     this.#isAway = !available
@@ -67,11 +68,12 @@ export class ServiceWriter {
   }
 
   /**
-   * Reconciles the Service. A cached Service is first read live. A missing one is created without a read, because the
-   * server refuses to create it twice. After a failed creation the Service is read too. It may exist although the watch
-   * did not report it: the server then refuses the creation because its ClusterIP is taken. A second address that was
-   * refused `PATIENCE` times is not requested again until {@link renewDemand}. Rejects after a conflict and other
-   * failures, except if another client has created the Service meanwhile.
+   * Reconciles the Service. If the cache has the Service, it is first read live. Otherwise it is created without a
+   * read, because the server refuses to create it twice. After a failed creation the Service is also read live: it may
+   * exist although the watch did not report it, and the server may refuse the creation only because the ClusterIP is
+   * taken. A second address that was refused `PATIENCE` times is not requested again until {@link renewDemand} or
+   * {@link noticeAvailability} allows it. Rejects after a conflict and other failures, except if another client has
+   * created the Service meanwhile.
    */
   async reconcile(cached: Service | undefined, demand: ServiceDemand, signal: AbortSignal): Promise<void> {
     const isRead = cached !== undefined || this.#creationRefused
@@ -90,7 +92,7 @@ export class ServiceWriter {
         if (second === undefined || !isKubeError(error, 'Invalid')) throw error
         this.#refusals += 1
         if (this.#refusals < PATIENCE) throw error
-        // Ends: a write with `if-possible` requests no second address.
+        // The loop ends, because a write with `if-possible` requests no second address.
         this.#second = this.#second === 'configured' ? 'any' : 'if-possible'
         this.#noticeRefused(second, error.message)
       }
@@ -106,7 +108,7 @@ export class ServiceWriter {
     this.#refusals = 0
   }
 
-  /** Forgets the earlier refusals: they no longer matter. */
+  /** Forgets the earlier refusals, and reports the next one. */
   #noticeGranted(): void {
     this.#beginAgain()
     this.#refusalReported = false

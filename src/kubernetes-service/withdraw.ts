@@ -20,10 +20,10 @@ import {
 } from './members.ts'
 
 /**
- * The result of a request to withdraw. `withdrawn`: the record is marked, and the address was removed, is removed by
- * other masters, or stays for another holder. `last-one`: the address stays, because no other master is ready.
- * `nothing`: the request matches no single master, or a kube-apiserver keeps the address listed. `reason` is one line
- * for a person.
+ * The result of a request to withdraw. `withdrawn`: the record is marked, and the address was not listed, was removed,
+ * is removed by other masters, or stays for another holder. `last-one`: the address stays, because no other master is
+ * ready. `nothing`: nothing was changed, because the request matches no single master or a kube-apiserver keeps the
+ * address listed. `reason` is one line for a person.
  */
 export interface Withdrawal {
   readonly type: 'withdrawn' | 'last-one' | 'nothing'
@@ -54,10 +54,10 @@ interface WithdrawOptions {
  * not answer while another master serves, the mark is enough: the other master removes the address from the list.
  *
  * This process has just started, and a Lease object does not show a new reader whether it has ended. So every lease in
- * the store of Lease objects is {@link MasterLease.found}. Its master counts as alive only if its address is listed,
- * because the running masters may have removed an unlisted address. If all other listed masters' leases seem to have
- * ended, this function waits up to 1.2 reconcile intervals for one of them to be renewed; without a renewal this master
- * is the last one. (After a power failure all other listed masters may be dead.)
+ * the store of Lease objects is {@link MasterLease.found}. The master of a found lease counts as alive only if its
+ * address is listed, because the running masters may have removed an unlisted address. If all other listed masters'
+ * leases seem to have ended, this function waits up to 1.2 reconcile intervals for one of them to be renewed; without a
+ * renewal this master is the last one. (After a power failure all other listed masters may be dead.)
  *
  * Rejects with the error of the lease store or the API server, or with {@link NoLiveMasters}.
  */
@@ -158,7 +158,7 @@ async function markAsWithdrawn(
 ): Promise<'withdrawn' | 'last-one' | 'restarted'> {
   const { audit, leases, place } = options
   const mark = async (): Promise<boolean> => {
-    // With a departure id the record would say that the master has left by itself.
+    // With a departure id the record would state that the master has left by itself.
     await leases.mark({ ...own, state: 'withdrawn', departure: undefined }, signal)
     return !(await leases.list(signal)).some((lease) => isHeldByAnotherLife(lease, own))
   }
@@ -183,8 +183,8 @@ async function mayLeave(
   signal: AbortSignal,
 ): Promise<boolean> {
   for (const untilMs = clock.monotonicMs() + 1.2 * intervalMs; ; ) {
-    // A renewal of the running master may have overwritten the last mark, and without a mark two masters could both
-    // leave. As `leaving`, an unready master would be listed again.
+    // A renewal of the running master may have overwritten the last mark, and without these marks two masters that are
+    // withdrawn at the same time could both leave. As `leaving`, an unready master would be listed again.
     await leases.mark({ ...own, state: own.state === 'unready' ? 'unready' : 'leaving' }, signal)
     if (always) return true
     const others = othersReady(await presentLeases(leases, adapter, signal), own)
@@ -194,7 +194,10 @@ async function mayLeave(
   }
 }
 
-/** The API server may not answer, so the list is read only if a lease is `found`. */
+/**
+ * The leases whose masters count as alive. The list is read only if a lease is `found`, because the API server may not
+ * answer.
+ */
 async function presentLeases(
   leases: MasterLeases,
   adapter: EndpointsAdapter,

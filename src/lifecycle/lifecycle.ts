@@ -159,7 +159,7 @@ export class Lifecycle {
 
   /** Begins the shutdown. Every call returns the same promise, which resolves after the shutdown and never rejects. */
   shutdown(): Promise<void> {
-    // `#shutDown` sets the state first, because it may cause another call.
+    // `#shutDown` sets the state first, because it may lead to another call of this method.
     if (this.#state !== 'stopping') void this.#shutDown().then(this.#ended.resolve)
     return this.#ended.promise
   }

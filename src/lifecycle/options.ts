@@ -68,8 +68,8 @@ export const lifecycleRules: readonly Rule<LifecycleValues & ConnectionValues>[]
   {
     on: 'authorizationAlwaysAllowPaths',
     needs: ['authenticationTokenWebhook', 'clientCaFile'],
-    // kube-controller-manager always authenticates, so its list always applies. Here, without authentication, a shorter
-    // list would not protect /metrics.
+    // kube-controller-manager always authenticates, so its list of this name always applies. Here, if no authentication
+    // is configured, a shorter list would not protect /metrics.
     breach: ({ authorizationAlwaysAllowPaths: paths, authenticationTokenWebhook, clientCaFile }) =>
       paths.join() !== alwaysAllowed && !authenticationTokenWebhook && clientCaFile === undefined
         ? 'requires --authentication-token-webhook or --client-ca-file: without them anyone can read every path'

@@ -12,7 +12,7 @@ interface SystemNamespacesOptions extends InformerContext {
   readonly availability: AvailabilityReporter
   /** @default {@link SYSTEM_NAMESPACES} */
   readonly names?: readonly string[] | undefined
-  /** When it resolves, namespaces may be created. Until then they are only read. @default at once */
+  /** Namespaces are created only after this promise resolves; until then they are only read. @default at once */
   readonly mayWrite?: Promise<void> | undefined
 }
 

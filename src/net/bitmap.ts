@@ -1,9 +1,9 @@
 /**
  * A set of numbers from 0 to `size` - 1, with one bit for each. Must not be changed while it is iterated.
  *
- * Its bytes are those of Go's `big.Int.Bytes()`, as kube-apiserver stores an allocation (`AllocationBitmap` in
- * pkg/registry/core/service/allocator/bitmap.go): number 0 is the lowest bit of the last byte, and there are no zero
- * bytes in front.
+ * Its stored form ({@link toBytes}) is that of Go's `big.Int.Bytes()`, as kube-apiserver stores an allocation
+ * (`AllocationBitmap` in pkg/registry/core/service/allocator/bitmap.go): number 0 is the lowest bit of the last byte,
+ * and there are no zero bytes in front.
  */
 export class Bitmap {
   readonly size: number

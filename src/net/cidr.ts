@@ -45,7 +45,7 @@ export function tryParseStoredCidr(text: string): Cidr | undefined {
   return address === undefined || prefix > bitsOf(address.family) ? undefined : cidrOf(address, prefix)
 }
 
-/** The range of this length, which must fit the family, that contains `address`. */
+/** The range with this prefix length that contains `address`. `prefix`: at most 32 for IPv4, 128 for IPv6. */
 export function cidrOf(address: Address, prefix: number): Cidr {
   const hostBits = BigInt(bitsOf(address.family) - prefix)
   const network = addressOf(address.family, (address.value >> hostBits) << hostBits)
@@ -74,7 +74,10 @@ export function cidrIncludes(outer: Cidr, inner: Cidr): boolean {
   return outer.prefix <= inner.prefix && cidrContains(outer, inner.network)
 }
 
-/** How many addresses Services can use: not the network address, nor IPv4's broadcast address (`hostsPerNetwork`). */
+/**
+ * How many addresses Services can use: all but the network address and, with IPv4, the broadcast address (upstream's
+ * `hostsPerNetwork`).
+ */
 export function usableSize(cidr: Cidr): bigint {
   const usable = cidr.size - (cidr.family === 4 ? 2n : 1n)
   return usable < 0n ? 0n : usable
@@ -109,12 +112,12 @@ export interface AllocationRange<Item> {
 
 /** kube-apiserver's bitmap of an IPv6 range covers at most this many addresses, the network address included. */
 const LARGEST_IPV6 = 65_536n
-/** The most host bits of a range with a bitmap (`validateMaxCIDRRange` in cmd/kube-apiserver/app/options). */
+/** The most host bits of an IPv4 range with a bitmap (`validateMaxCIDRRange` in cmd/kube-apiserver/app/options). */
 const MOST_BITS = 20n
 
 /**
  * The ClusterIPs of a range (`New` in pkg/registry/core/service/ipallocator/bitmap.go). With IPv4, all addresses except
- * the network and the broadcast address. With IPv6, the first 2^16 addresses except the network address.
+ * the network and the broadcast address. With IPv6, at most the first 2^16 addresses, except the network address.
  * @throws RangeError for an IPv4 range of more than 2^20 addresses, for which kube-apiserver has no bitmap either.
  */
 export function addressAllocationRange(cidr: Cidr): AllocationRange<Address> {

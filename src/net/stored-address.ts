@@ -8,7 +8,7 @@ export type AddressGroups = Uint16Array
  * an IPv4 address mapped into IPv6 is that IPv4 address (`ParseIPSloppy` in k8s.io/utils/net). Returns the family;
  * undefined if the text is not an address.
  *
- * Allocates no objects, except for a mapped address, because a repair reads hundreds of thousands of addresses.
+ * Allocates almost no objects, because a repair reads hundreds of thousands of addresses.
  */
 export function readAddress(text: string, groups: AddressGroups): 4 | 6 | undefined {
   if (!text.includes(':')) {

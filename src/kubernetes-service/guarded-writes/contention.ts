@@ -64,8 +64,8 @@ export function nextContention(state: Contention, input: ContentionInput, nowMs:
 
 /**
  * When the next correction may be made; negative infinity without a fight. The longer the fight, the longer the wait:
- * an eighth of its length, but at least 250 ms and at most `mostMs`. So after the other writer has stopped, the object
- * is in sync again after about an eighth of the fight's length. Pure.
+ * an eighth of its length, but at least 250 ms and at most `mostMs`. So when the other writer stops, the object is in
+ * sync again within about an eighth of the fight's length. Pure.
  */
 export function correctionDueMs(state: Contention, mostMs: number): number {
   if (state.phase === 'calm') return Number.NEGATIVE_INFINITY

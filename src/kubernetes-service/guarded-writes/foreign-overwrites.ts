@@ -55,8 +55,8 @@ interface Track {
  * Detects which writers overwrite managed objects, and delays corrections in a fight: see {@link nextContention}.
  *
  * A write is a correction if it restores content that was in sync before and that another writer changed. A write for
- * another reason, such as a new list of masters, is made at once even during a fight. Corrections wait only between
- * {@link attach} and its end.
+ * another reason, such as a new list of masters, is made at once even during a fight. Corrections wait only from a call
+ * of {@link attach} until the function that it returns is called.
  */
 export class ForeignOverwrites {
   readonly #options: ForeignOverwritesOptions
@@ -72,7 +72,7 @@ export class ForeignOverwrites {
 
   /**
    * Lets corrections wait from now on, and calls `wake` when one is due or a fight may be over. After a call of the
-   * returned function no write waits: a shutdown must not.
+   * returned function no write waits, because a shutdown must not wait.
    */
   attach(wake: () => void): () => void {
     this.#wake = wake
@@ -123,8 +123,8 @@ export class ForeignOverwrites {
   }
 
   /**
-   * Called after the write for which {@link mustWait} was called. Returns the correction if it was one. `object`: the
-   * desired object, or the deleted one. `stored`: undefined for a deletion.
+   * Called after the write for which {@link mustWait} was called. Returns the correction, or undefined if the write was
+   * none. `object`: the desired object, or the deleted one. `stored`: undefined for a deletion.
    */
   written(
     resource: Resource<KubeObject>,
@@ -273,11 +273,11 @@ export const TURN_OFF =
 /** Field managers of kube-apiserver's own reconciler: kube-apiserver itself, and programs that contain it. */
 const RECONCILERS: readonly string[] = ['kube-apiserver', 'k3s']
 
-/** Overwrites that are further apart than this belong to different causes. */
+/** Overwrites that are this far apart, or further, count as different series. */
 const WINDOW_MS = 60_000
 /**
- * Overwrites must last this long to be reported. A reconciler with other leases overwrites again after its interval of
- * ten seconds. But several kube-apiservers of this fleet may each write an outdated list once.
+ * A series of overwrites is reported if it lasts at least this long. A reconciler with other leases overwrites again
+ * after its interval of ten seconds. But several kube-apiservers of this fleet may each write an outdated list once.
  */
 const LASTING_MS = 5_000
 /** A reconciler that returns after this long is reported again. */
@@ -288,8 +288,8 @@ export function isReconciler(manager: string): boolean {
 }
 
 /**
- * Detects an endpoint reconciler with other leases that overwrites the addresses repeatedly, too rarely for a fight. It
- * is reported once, and again if it returns after ten minutes.
+ * Detects an endpoint reconciler with other leases that overwrites the addresses repeatedly, but too rarely for a
+ * fight. That reconciler is reported once, and again if it returns after ten minutes.
  */
 export class OtherReconciler {
   #firstMs = Number.NEGATIVE_INFINITY

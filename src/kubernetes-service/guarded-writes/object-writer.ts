@@ -12,13 +12,16 @@ export type ObjectAction<T> =
   | { readonly type: 'none'; readonly forNow?: boolean | undefined }
   | { readonly type: 'create' | 'update'; readonly object: T; readonly reasons: readonly string[] }
 
-/** An action on an object that may also be removed, or replaced for its immutable fields: deleted and created again. */
+/**
+ * An action on an object that may also be removed or, if an immutable field differs, replaced: deleted and created
+ * again.
+ */
 export type RemovableAction<T> =
   | ObjectAction<T>
   | { readonly type: 'replace'; readonly object: T; readonly reasons: readonly string[] }
   | { readonly type: 'remove'; readonly reasons: readonly string[] }
 
-/** How many conflicts other masters that write the same objects may cause. */
+/** This many conflicts are usual, because other masters write the same objects. */
 const USUAL_CONFLICTS = 3
 const CONFLICT_PAUSE_MS = 50
 
@@ -57,7 +60,7 @@ export interface Written {
  */
 export interface Outcome<T> {
   readonly type: 'in-sync' | 'waiting' | 'written' | 'overtaken'
-  /** The object now, or after the back-off, as far as it is known here. */
+  /** The stored object; with `waiting`, the desired object. Undefined if there is none, or with `overtaken`. */
   readonly object: T | undefined
 }
 

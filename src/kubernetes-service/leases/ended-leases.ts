@@ -27,9 +27,9 @@ interface Attempts {
 }
 
 /**
- * Deletes Leases that this observer has found expired, so that all masters agree, including those that start later.
- * Each deletion is guarded by uid and resourceVersion. A Lease counts as expired even if it cannot be deleted: the
- * failure is logged once, and the deletion retried with back-off.
+ * Deletes Leases that this master has found expired, so that all masters agree, including those that start later. Each
+ * deletion is guarded by uid and resourceVersion. A Lease counts as expired even if it cannot be deleted: the failure
+ * is logged once, and the deletion retried with back-off.
  */
 export class EndedLeases {
   readonly #options: EndedLeasesOptions
@@ -42,8 +42,7 @@ export class EndedLeases {
 
   /**
    * Deletes expired Leases; `expired` must be all of them. Resolves within a second with the Leases that have not
-   * expired after all, because their masters renewed them after they were listed. Rejects only with the signal's
-   * reason.
+   * expired after all: their masters renewed them after `expired` was read. Rejects only with the signal's reason.
    */
   async collect(expired: readonly HeldLease[], signal: AbortSignal): Promise<ReadonlySet<HeldLease>> {
     const names = new Set(expired.map(({ lease }) => nameOf(lease)))
@@ -70,8 +69,8 @@ export class EndedLeases {
           await deleteAsRead(api, lease, options)
         } catch (failure) {
           if (!isKubeError(failure, 'Conflict')) throw failure
-          // This is probably a renewal, and counts as one if the read fails. But others may write the Lease too, and an
-          // admission webhook may answer this way.
+          // The master has probably renewed the Lease, and counts as alive if the read fails. But other clients may
+          // write the Lease too, and an admission webhook may answer with a conflict.
           isRenewed = true
           const { namespace } = lease.metadata ?? {}
           const stored = await ifFound(api.get(leases, { namespace, name }, options))
@@ -106,7 +105,7 @@ export async function deleteAsRead(
   await api.delete(leases, { namespace, name: nameOf(lease) }, { uid, resourceVersion, ...options })
 }
 
-/** Changes with each renewal of a Lease, and with nothing else. */
+/** A text that changes with each renewal of a Lease, and with nothing else. */
 export function renewalOf({ spec }: Lease): string {
   return `${spec?.holderIdentity} ${spec?.renewTime}`
 }

@@ -32,7 +32,10 @@ const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
 export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 const NAME_PREFIX = 'apiserver-bootstrap-'
-/** A call gives up after this many conflicts: a server may answer every write with one. The caller retries. */
+/**
+ * A call gives up after this many conflicts, because a server may answer every write with a conflict. The caller
+ * retries.
+ */
 const MOST_TRIES = 5
 /**
  * The bounds for another master's TTL: at least `leastMs`, at most `mostMs` or `mostOwn` times this master's own TTL,
@@ -47,8 +50,8 @@ const MAX_MASTERS = 1_000
  */
 const CHANGES = { burst: 30, qps: 4 }
 /**
- * Bounds, in milliseconds, for a list of some state since this master created its Lease: it begins at most `withinMs`
- * after the creation, and takes at most `limitMs`.
+ * Bounds, in milliseconds, for a list that may show any state since this master created its Lease. The list begins at
+ * most `withinMs` after the creation was requested, and takes at most `limitMs`.
  */
 const SINCE_OWN_LEASE = { withinMs: 500, limitMs: 250 }
 
@@ -67,8 +70,9 @@ interface KubernetesLeasesOptions extends EndedLeasesOptions {
 /**
  * One coordination.k8s.io Lease per master, for API servers whose datastore is not accessible.
  *
- * Each observer decides for itself whether a lease is over (see {@link LeaseObserver}), and deletes it (see
- * {@link EndedLeases}). Apart from the watch, no request waits for a server's Retry-After: a lease may end meanwhile.
+ * Each master decides for itself whether a lease is over (see {@link LeaseObserver}), and then deletes the lease (see
+ * {@link EndedLeases}). Apart from the watch, no request waits for a server's Retry-After, because a lease may end
+ * meanwhile.
  */
 export class KubernetesLeases implements MasterLeases {
   readonly #options: KubernetesLeasesOptions
@@ -77,13 +81,13 @@ export class KubernetesLeases implements MasterLeases {
   readonly #observer: LeaseObserver
   readonly #ended: EndedLeases
   readonly #namespace: string
-  /** Our own Lease as last written or read. It saves a read before each renewal. */
+  /** Our own Lease as last written or read, so that a renewal needs no read. */
   #own: Lease | undefined
-  /** The version of our own Lease as created, and when that was requested. */
+  /** The version of our own Lease right after its creation, and when the creation was requested. */
   #created: { readonly resourceVersion: string | undefined; readonly atMs: number } | undefined
   /** The names of Leases without a valid record, as last logged. */
   #unusable: ReadonlySet<string> = new Set()
-  /** Sets the timer for the next end of a lease; does nothing without a watch. */
+  /** Sets the timer for the next read that may find a lease over; does nothing without a watch. */
   #wakeAtNextRead: () => void = () => {}
 
   constructor(options: KubernetesLeasesOptions) {
@@ -259,7 +263,7 @@ export class KubernetesLeases implements MasterLeases {
     return ifFound(this.#api.get(leases, { namespace: this.#namespace, name }, { urgent: true, signal }))
   }
 
-  /** The Leases as they are now. Only this state, never an older one, counts for the ends of leases. */
+  /** The Leases as they are now. Only such a list, never one of an older state, decides whether a lease is over. */
   async #listPresent(query: ListQuery & CallOptions): Promise<readonly Lease[]> {
     const { eventCount } = this.#observer
     try {
@@ -276,16 +280,16 @@ export class KubernetesLeases implements MasterLeases {
 
   /**
    * The Leases as they were at some moment since this master created its own. Undefined if the creation is not recent,
-   * or if the server cannot answer, because it lags behind or does not know `resourceVersionMatch`. kube-apiserver
-   * answers from its cache. For a list of the present state it waits for up to 100 ms if another client has just
-   * written.
+   * or if the list fails, for example because the server lags behind or does not know `resourceVersionMatch`.
+   * kube-apiserver answers such a list from its cache at once. It delays a list of the present state for up to 100 ms
+   * if another client has just written.
    */
   async #listSinceCreation(query: ListQuery & CallOptions): Promise<readonly Lease[] | undefined> {
     const { api, clock } = this.#options
     const { resourceVersion, atMs = Number.NEGATIVE_INFINITY } = this.#created ?? {}
     if (resourceVersion === undefined || clock.monotonicMs() - atMs > SINCE_OWN_LEASE.withinMs) return undefined
-    // Not through `#api`, whose limit would count a timeout of this request, which does not mean that the store is
-    // away.
+    // Not through `#api`: its limit would count a timeout of this request, although such a timeout does not show that
+    // the store is slow.
     const list = (signal: AbortSignal) =>
       this.#listOldest({ ...query, resourceVersion, resourceVersionMatch: 'NotOlderThan', signal }, api)
     try {
@@ -296,7 +300,7 @@ export class KubernetesLeases implements MasterLeases {
     }
   }
 
-  /** Reads all Leases, but returns only the oldest {@link MAX_MASTERS}: somebody may have forged more. */
+  /** Reads all Leases, but returns only the oldest {@link MAX_MASTERS}, because somebody may have forged more. */
   async #listOldest(query: ListQuery & CallOptions, api = this.#api): Promise<readonly Lease[]> {
     let oldest: readonly Lease[] = []
     for await (const page of listPages(api, leases, query)) {
@@ -333,8 +337,8 @@ export class KubernetesLeases implements MasterLeases {
 }
 
 /**
- * The record in a Lease; undefined without a valid record or without the masters' label. Policies protect the label: a
- * Lease without it may have been written by anybody.
+ * The record in a Lease; undefined without a valid record or without the masters' label. The policy for Leases in
+ * SECURITY.md protects the label: anybody may have written a Lease without the label.
  */
 export function holderOf(lease: Lease | undefined): Holder | undefined {
   return lease?.metadata?.labels?.[LEASE_LABEL] === 'master' ? decodeHolder(recordOf(lease)) : undefined

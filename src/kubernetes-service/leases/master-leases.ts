@@ -8,10 +8,12 @@ import { isListable } from '../identity.ts'
 /**
  * The state of a master, which decides whether its address is listed.
  * - `ready`: its API server serves.
- * - `failing`: its API server does not serve; listed. With {@link Holder.departure} it leaves once another master has
- *   confirmed that its own server serves.
- * - `unready`: as `failing`, but another master has confirmed; listed only while no master is ready.
- * - `leaving`: it was stopped; listed until another master has confirmed. A stopped master that was `unready` stays so.
+ * - `failing`: its API server does not serve; listed. With {@link Holder.departure} the master asks to leave, and
+ *   becomes `unready` once another master has confirmed that departure.
+ * - `unready`: its API server does not serve, and another master has confirmed the departure; listed only while no
+ *   master is ready.
+ * - `leaving`: it was stopped, and waits until another master confirms its departure; listed. A stopped master that was
+ *   `unready` stays `unready`.
  * - `withdrawn`: the `withdraw` command has removed it, or it has removed itself when it stopped; never listed, and not
  *   to be announced again under this instance id.
  */
@@ -27,9 +29,12 @@ export interface Holder {
   /** Random for each start of the program. */
   readonly instanceId: string
   readonly host: string
-  /** RFC 3339 with microseconds: distinguishes the lives of one master, by its host's own clock. */
+  /**
+   * The start of this life of the master, by its host's own clock: RFC 3339 with microseconds. A later life has a later
+   * start.
+   */
   readonly startedAt: string
-  /** In canonical form; the first is listed in Endpoints. */
+  /** One or two, in canonical form; the first is listed in Endpoints. */
   readonly addresses: readonly string[]
   readonly ports: HolderPorts
   readonly state: HolderState
@@ -41,8 +46,8 @@ export interface Holder {
   /** Why its API server does not serve, with `failing` and `unready`: {@link OWN_ETCD}, or the result of its probe. */
   readonly reason?: string | undefined
   /**
-   * The departures of other masters that this master confirms. Since their announcement this master's own server has
-   * answered that it is ready.
+   * The ids of the departures of other masters that this master confirms: since their announcement this master's own
+   * server has answered that it is ready.
    */
   readonly confirms?: readonly string[] | undefined
   /** Whether a kube-apiserver also renews the lease of this address. Only the store `etcd` detects and sets this. */
@@ -60,36 +65,41 @@ export interface HolderPorts {
   readonly nodePort: number
 }
 
-/** A live lease. A lease without a holder belongs to another program, such as a kube-apiserver. */
+/**
+ * A live lease; in etcd also a record without a lease, of a master that is unready, leaving or withdrawn. A lease
+ * without a holder belongs to another program, such as a kube-apiserver.
+ */
 export interface MasterLease {
   /** In canonical form. */
   readonly address: string
   readonly holder?: Holder | undefined
   /**
-   * Changes with each renewal, and with nothing else: not with a mark or another read. A store may leave it out, with
-   * two consequences: after a failure of its own renewals a master trusts no expiry for a whole recovery time, and a
-   * removed lease cannot be distinguished from an expired one.
+   * Changes with each renewal, and with nothing else: neither a mark nor another read changes it. A store may leave it
+   * out, with two consequences: after a failure of its own renewals a master trusts no expiry for a whole recovery
+   * time, and a removed lease cannot be distinguished from an expired one.
    */
   readonly renewal?: string | undefined
   /**
-   * True for a lease that may have ended before this reader started, in a store without expiry of its own. Until it is
-   * renewed, its address stays in the list but is not added, unless the list is otherwise empty: a reader that has
-   * watched for longer may have removed it.
+   * True for a lease that may have ended before this process first read it, or while it could not read, in a store that
+   * does not expire leases itself. Until the lease is renewed, its address stays in the list but is not added, because
+   * a master that has watched for longer may have removed the address. If the list is otherwise empty, the address is
+   * added all the same.
    */
   readonly found?: boolean | undefined
   /**
    * True for a {@link found} lease whose last renewal is at least a TTL away from now, by the wall clocks of its writer
-   * and of this reader. Its master is dead, or the clocks differ.
+   * and of this reader. Its master is dead, or the two clocks differ.
    */
   readonly lapsed?: boolean | undefined
   /**
-   * True for a lease that was written without an expiry, for example by `etcdctl make-mirror`. Nothing shows that its
-   * master lives, so it is listed, as a kube-apiserver lists it, but no master leaves because of it.
+   * True for a lease that was written without an expiry, for example by `etcdctl make-mirror`. Its address is listed,
+   * because a kube-apiserver lists such a lease too. But nothing shows that its master lives, so no master leaves
+   * because of it.
    */
   readonly neverEnds?: boolean | undefined
   /**
    * True for a lease with a suspected expiry. Its address stays in the list but is not added, and no master leaves
-   * because of it. Set by `fleetAfterRead`, never by a store.
+   * because of it. Set in membership/fleet.ts, never by a store.
    */
   readonly expirySuspected?: boolean | undefined
 }
@@ -99,28 +109,30 @@ export interface MasterLease {
  * readers at the same time, by the clock of the store. (Lease objects have no such clock, so there each reader uses its
  * own.) docs/guides/custom-lease-store.md has all rules.
  *
- * Every method rejects when the store cannot be reached; a caller that cannot read the leases must not write Endpoints.
- * The error is a {@link RemoteError}, whose nature decides what the caller does, or one that the method names. Any
- * other error of a store counts as `away` (see `reliableLeases`), and never ends the process.
+ * Every method except {@link watch} rejects when the store cannot be reached; a caller that cannot read the leases must
+ * not write Endpoints. The error is a {@link RemoteError}, whose nature decides what the caller does, or one that the
+ * method names. Any other error of an embedding program's store counts as `away` (see `reliableLeases`), and never ends
+ * the process.
  *
- * Each call of `list`, `update`, `mark` and `remove` of an embedding program's store has a time limit, about a third of
- * TTL minus interval: when its signal is aborted, the call rejects at once with the signal's reason. The write may or
- * may not have happened, and the next call must work in either case: it recognizes its own writes, and does not reuse a
- * connection that hung. A request may also reach the store late. Even then it must not change what a later write of the
- * same master has stored, so each write names its precondition (a revision, a sequence). No method waits before it
- * tries, even if the store requests that.
+ * Each call of `list`, `update`, `mark` and `remove` of an embedding program's store has a time limit: about a third of
+ * TTL minus interval, and more after several timeouts. At the limit its signal is aborted, and the call must reject at
+ * once with the signal's reason. The write may or may not have happened, and the next call must work in either case: it
+ * recognizes its own writes, and does not reuse a connection that hung. A request may also reach the store late. Even
+ * then the request must not change what a later write of the same master has stored, so each write names its
+ * precondition (a revision, a sequence). No method waits before it tries, even if the store requests that.
  *
  * `masterLeasesContract` in `apiserver-bootstrap/testing` checks most of this. Upstream: `Leases` in
  * pkg/controlplane/reconcilers/lease.go.
  */
 export interface MasterLeases {
   /**
-   * All live leases, with every write that the store had answered before: from no cache and no replica, and of all
-   * pages. Rejects if that is not certain, because a missing lease may cost its master the address. An address with
-   * several holders has several entries.
+   * All live leases, with every write that the store had answered before this call: from no cache and no replica, and
+   * of all pages. Rejects if the list may be incomplete, because a missing lease may cost its master the address. An
+   * address with several holders has several entries.
    *
-   * With `sinceOwnLease` a store may answer with the leases of any moment since this master created its own: nobody is
-   * listed yet, so nobody can lose an address. A store of an embedding program is never asked for this. @default false
+   * With `sinceOwnLease` a store may answer with the leases of any moment since this master created its own. The caller
+   * sets it while nobody is listed, so nobody can lose an address. A store of an embedding program is never asked for
+   * this. @default false
    */
   list(signal: AbortSignal, sinceOwnLease?: boolean): Promise<readonly MasterLease[]>
   /**
@@ -129,15 +141,18 @@ export interface MasterLeases {
    */
   update(holder: Holder, signal: AbortSignal): Promise<void>
   /**
-   * Writes the holder record beside its lease without changing when the lease ends. Does nothing without a lease, or if
-   * it belongs to another life of this master. Rejects with {@link LeaseWithdrawn} as {@link update} does.
+   * Writes the holder record without changing when its lease ends. (In etcd, a record whose state has no lease also
+   * ends the lease, and the next `ready` or `failing` record creates the lease again.) Does nothing without a stored
+   * record, or if that belongs to another life of this master. Rejects with {@link LeaseWithdrawn} as {@link update}
+   * does.
    */
   mark(holder: Holder, signal: AbortSignal): Promise<void>
   /** Removes this holder's lease, if there is one. A lease that another instance has taken over stays. */
   remove(holder: Holder, signal: AbortSignal): Promise<void>
   /**
    * Calls `onChange` soon after a lease has appeared or ended, or a field of a record has changed, but not for a
-   * renewal. Resolves when the signal is aborted. After a rejection the caller watches again, within eleven seconds.
+   * renewal. Resolves when the signal is aborted. If an embedding program's store ends a watch earlier or rejects,
+   * `watch` is called again within eleven seconds.
    */
   watch(onChange: () => void, signal: AbortSignal): Promise<void>
 }
@@ -151,7 +166,7 @@ export class LeaseWithdrawn extends Error {
   }
 }
 
-/** How many departures a master follows at a time, and how many its record may confirm. */
+/** How many announced departures of other masters a master follows at a time, and how many its record may confirm. */
 export const MAX_DEPARTURES = 64
 
 /** Whether a master's stored record belongs to another life of that master than `holder`. */
@@ -160,13 +175,13 @@ export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Hold
 }
 
 /**
- * Whether the stored lease belongs to a later life of the same master, so that `holder` must not renew it. While both
- * lives overlap, the earlier one must neither take the lease back nor remove it.
+ * Whether the stored record belongs to a later life of the same master, so that `holder` must not renew the lease.
+ * While the two lives overlap, the earlier one must neither take the lease back nor remove it.
  *
  * Throws {@link LeaseWithdrawn} when the record is of `holder`'s own instance and withdrawn, but `holder` is not.
  */
 export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
-  // A foreign record in this master's place is overwritten.
+  // A record of another master in this master's place is overwritten.
   if (stored === undefined || stored.host !== holder.host || addressOf(stored) !== addressOf(holder)) return false
   if (isOfAnotherLife(stored, holder)) return stored.startedAt > holder.startedAt
   if (stored.state === 'withdrawn' && holder.state !== 'withdrawn') throw new LeaseWithdrawn(addressOf(holder))
@@ -176,8 +191,8 @@ export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
 /** The longest reason, in characters. Reasons are for people. */
 const MAX_REASON = 200
 /**
- * The longest name of a master or departure, in characters. A host name has at most 253. Masters copy the names of
- * departures into their own records.
+ * The longest host, instance id or departure id, in characters. A host name has at most 253. Departure ids are limited
+ * too, because masters copy those of others into their own records.
  */
 const MAX_NAME = 300
 
@@ -200,13 +215,15 @@ export function encodeHolder(holder: Holder): string {
 
 /**
  * Parses a stored holder record; undefined if the text is not a valid one. An address that cannot be listed, such as a
- * loopback address from a broken master, is invalid too: one bad record must not spoil the list for everybody.
+ * loopback address from a broken master, is invalid too: one bad record must not spoil the list for all clients.
  */
 export function decodeHolder(text: string | undefined): Holder | undefined {
   return text === undefined ? undefined : decode(text).holder
 }
 
-/** A cache: each reconciliation reads the records of all masters, and a renewal does not change a record. */
+/**
+ * Cached, because each read of the leases decodes the records of all masters, and a renewal does not change a record.
+ */
 const decode = memoize((text) => ({ holder: holderIn(text) }), 64)
 
 const name = z.string().check(
@@ -220,8 +237,9 @@ export function isStart(text: string): boolean {
 }
 
 /**
- * A value that this version does not understand, perhaps of a later version, must not cost its master the address: a
- * master in an unknown state counts as `failing`, which is listed and confirms nothing, and other fields are left out.
+ * A later version may write states, or values of optional fields, that this version does not understand. They must not
+ * cost a master its address: an unknown state counts as `failing`, which is listed and confirms nothing, and an
+ * optional field that is not valid is left out.
  */
 const schema = z.object({
   instanceId: name,

@@ -21,9 +21,9 @@ export class LeaseStoreError extends RemoteError {
 }
 
 /**
- * Makes a custom store reliable. Each rejection is a {@link RemoteError}, another error of the contract or the signal's
- * reason. A call rejects at once when its signal is aborted, even if the store ignores the signal. A watch that ends or
- * fails is reopened, with a call of `onChange` each time.
+ * Wraps an embedding program's store, so that masters can rely on it. Each rejection is a {@link RemoteError}, a
+ * {@link LeaseWithdrawn} or the signal's reason. A call rejects at once when its signal is aborted, even if the store
+ * ignores the signal. A watch that ends or fails is opened again after a pause, and `onChange` is called each time.
  */
 export function reliableLeases(
   store: MasterLeases,
@@ -82,7 +82,8 @@ function asPromised(what: string, error: unknown): unknown {
 
 /**
  * The leases of a dry run: those of other masters, and this master's own, which is not written. The other masters never
- * see this master's record, so they confirm no departure of it. We simulate confirmations, or it would wait in vain.
+ * see this master's record, so they confirm none of its departures. This wrapper simulates the confirmations; otherwise
+ * this master would wait for them in vain.
  */
 export function dryRunLeases(inner: MasterLeases, logger: Logger): MasterLeases {
   let own: (MasterLease & { readonly holder: Holder }) | undefined

@@ -30,8 +30,9 @@ export type LeaseLife =
 /** A fault of a stored value, or of its key. `reason` is a few words. */
 export interface OddValue {
   /**
-   * `json`: only the address in the key counts. `misplaced`: the value names another address than its key.
-   * `unlistable`: the key contains no address that a client could use.
+   * `json`: only the address in the key counts. `unreadable`: the value cannot be decoded, or lacks an address or a
+   * valid holder. `misplaced`: the value names another address than its key. `unlistable`: the key contains no address
+   * that a client could use.
    */
   readonly type: 'json' | 'unreadable' | 'misplaced' | 'unlistable'
   readonly reason: string
@@ -39,7 +40,7 @@ export interface OddValue {
 
 /** One lease as read, or a holder record without a lease: in etcd an unready or withdrawn master has only a record. */
 export interface InspectedLease {
-  /** A key, or `Lease kube-system/NAME`. */
+  /** A key, or `Lease NAMESPACE/NAME`. */
   readonly id: string
   readonly object?: ObjectReference
   /** Changes with each write. */
@@ -83,7 +84,10 @@ interface StoredRecord {
 export class EtcdLeaseInspector implements LeaseInspector {
   readonly #etcd: EtcdKv
   readonly #keys: EtcdLeaseKeys
-  /** The keys of an inspected lease. The first is removed first; if it was written meanwhile, nothing is removed. */
+  /**
+   * The keys of an inspected lease. `evict` removes the first of them first; if that one was written meanwhile, nothing
+   * is removed.
+   */
   readonly #seen = new WeakMap<InspectedLease, readonly KeyValue[]>()
 
   /** `prefix` is the prefix of the API servers' own keys, without a slash at the end. */
@@ -222,7 +226,7 @@ export class KubernetesLeaseInspector implements LeaseInspector {
     const { metadata, spec } = object
     const holder = holderOf(object)
     const statedMs = spec?.leaseDurationSeconds === undefined ? DEFAULT_TTL_MS : spec.leaseDurationSeconds * 1000
-    // No master states a longer time.
+    // No master states a longer TTL.
     const ttlMs = Math.min(statedMs, LONGEST_LEASE_TTL_MS)
     const renewedMs = tryParseTime(spec?.renewTime ?? '')
     const leftMs = renewedMs === undefined ? undefined : renewedMs + ttlMs - this.#clock.wallMs()

@@ -18,9 +18,10 @@ import type { MembershipTimings } from './timings.ts'
  * The facts after a read of the leases. Pure.
  *
  * A lease that was in the last read and is missing now may have expired because nobody could renew: the store accepts
- * no writes, or all servers hang. So the facts retain it with a suspected expiry until this master has renewed its own
- * lease, and a later read does not show the missing lease either. Masters that announced their departure left on
- * purpose, so their leases are not retained. This master's own lease is retained, because this process is alive.
+ * no writes, or all servers hang. So the facts retain that lease with a suspected expiry until this master has renewed
+ * its own lease, and a later read does not show the missing lease either. A master that was stopped or withdrawn left
+ * on purpose, so its lease is not retained. This master's own missing lease is retained too, because this process is
+ * alive.
  */
 export function fleetAfterRead(
   before: Membership,
@@ -54,11 +55,11 @@ export function fleetAfterRead(
 }
 
 /**
- * The leases for the list, given the current one. Pure.
+ * The leases for the list, given the current list. Pure.
  *
  * A master that joins after an outage may find no leases of masters that live. It leaves their addresses on the list
- * until those masters have had the time to renew. `before`: the addresses on the list when this master first read it.
- * Addresses that were added later belong to masters that could renew.
+ * until those masters have had the time to renew. `before`: the addresses in both Endpoints and slice when this master
+ * first read them (see {@link listedInBoth}). Addresses that were added later belong to masters that could renew.
  */
 export function leasesForList(
   state: Membership,
@@ -66,7 +67,8 @@ export function leasesForList(
   before: readonly string[],
 ): readonly MasterLease[] {
   const { fleet, self } = state
-  // If a read shows a lease with this process's instance id, this process has renewed it, however old the read is.
+  // If a read shows a lease with this process's instance id, this process has created or renewed that lease, however
+  // old the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
   return [...listableLeases(leases, current), ...listedWithoutLease(state, current, before)]
@@ -81,15 +83,15 @@ export function addressesForList(
 ): readonly string[] {
   const listed = listedAddresses(leasesForList(state, current, before))
   if (listed.length > 0 || !stopping) return listed
-  // While all leases have expired, remove only this master and withdrawn ones: the others may soon be back.
+  // While all leases have expired, only this master and withdrawn ones are removed: the other masters may soon be back.
   return addressesIn(current.endpoints).filter(unknownTo(state.fleet.leases, state.self))
 }
 
 /**
  * Whether every live master has an address of each family. Pure.
  *
- * Undefined without a live master, and while this master cannot know: the answer depends on a listed address whose
- * lease it has not read, or on a lease with a suspected expiry whose address another master has removed.
+ * Undefined without a live master, and while this master cannot know because the answer depends on a listed address
+ * whose lease it has not read, or on a lease with a suspected expiry whose address another master has removed.
  */
 export function isFleetDualStack(
   state: Membership,
@@ -102,10 +104,10 @@ export function isFleetDualStack(
 }
 
 /**
- * The addresses for the second slice, given the current one. Pure.
+ * The addresses for the second slice, given the current list. Pure.
  *
- * While {@link isFleetDualStack} is unknown, the second slice is neither created nor removed, and the addresses in it
- * that belong to no known master stay.
+ * While {@link isFleetDualStack} returns undefined, the second slice is neither created nor removed, and the addresses
+ * in it that belong to no known master stay.
  */
 export function secondAddressesForList(
   state: Membership,
@@ -125,7 +127,10 @@ function certainLeases({ fleet: { leases } }: Membership, current: ObservedEndpo
   return leases.filter((lease) => lease.expirySuspected !== true || placed.includes(lease))
 }
 
-/** For a newcomer: a lease with a suspected expiry for each listed address of `before` whose lease it has not read. */
+/**
+ * For a newcomer: a lease with a suspected expiry for each listed address of `before` whose lease it has not read. For
+ * any other master: none.
+ */
 function listedWithoutLease(
   state: Membership,
   { endpoints }: ObservedEndpoints,
@@ -143,7 +148,7 @@ export function isNewcomer(trust: Trust): boolean {
   return trust.type !== 'steady' && trust.isNew
 }
 
-/** The missing leases after the success of a renewal that this master sent at `sentAtMs`. Pure. */
+/** The missing leases after a renewal that this master sent at `sentAtMs` has succeeded at `nowMs`. Pure. */
 export function provedBy(
   state: Pick<Membership, 'fleet' | 'lease'>,
   sentAtMs: number,
@@ -163,8 +168,8 @@ export function isProved({ provedAtMs }: MissingLease, atMs: number, timings: Me
 
 /**
  * Whether the absence of this lease proves that its master is gone: this master's own renewals succeed and, if they
- * failed recently, that master has renewed since. Otherwise a missing lease may have expired because nobody could
- * renew, and a present one may remain only because no lease expires.
+ * failed recently, that other master has renewed since. Otherwise a missing lease may have expired because nobody could
+ * renew, and a stored lease may remain only because no lease expires.
  */
 export function isDecided(
   { fleet, lease: { trust } }: Pick<Membership, 'fleet' | 'lease'>,
@@ -195,9 +200,9 @@ function renewedWhileRecovering(
 }
 
 /**
- * Whether another master has seen this departure and has since found its own server serving. A kube-apiserver confirms
- * nothing. It is assumed to serve while {@link isDecided} trusts its lease, unless this master's server fails only
- * because of an etcd that the two probably share.
+ * Whether another master that is ready confirms this departure of this master. A kube-apiserver confirms nothing, so
+ * its live lease counts as a confirmation if {@link isDecided} trusts that lease, unless this master's server fails
+ * only because of an etcd that the two servers probably share.
  */
 export function isConfirmed(state: Membership, departure: string): boolean {
   return othersReady(state.fleet.leases, state.self).some((lease) =>
@@ -220,7 +225,8 @@ function announcedDepartures(
       if (id === undefined || state === 'ready' || state === 'withdrawn') return []
       return before.find((departure) => departure.id === id) ?? { id, isStop: state !== 'failing', seenAtMs: nowMs }
     })
-  // A record can confirm only this many departures. The other masters stay until there is room.
+  // A record can confirm at most {@link MAX_DEPARTURES} departures. Masters with later announcements stay until there
+  // is room.
   return announced.sort((a, b) => a.seenAtMs - b.seenAtMs).slice(0, MAX_DEPARTURES)
 }
 

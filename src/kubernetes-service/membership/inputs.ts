@@ -26,7 +26,7 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
     case 'probed': {
       const { server } = state
       const { sentAtMs, answered, serving, refused = false, failsByEtcd = false, readiness, requested } = input
-      // An answer that arrives after a later probe has timed out is more recent than that timeout.
+      // An answer to an earlier probe that arrives after a later probe has timed out is more recent than that timeout.
       const isNewest = sentAtMs >= server.probedAtMs || (answered && server.answeredAtMs < server.probedAtMs)
       const after = {
         ...server,
@@ -37,13 +37,13 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
         probingSinceAtMs: requested ? undefined : server.probingSinceAtMs,
       }
       // A renewal may have waited for this probe. Without an answer the renewal counts as failed, unless the server has
-      // answered another probe since.
+      // answered another probe since this one was sent.
       const isSilent = requested && !answered && server.answeredAtMs < sentAtMs
       if (isSilent && (state.phase.type === 'listed' || state.phase.type === 'joining')) {
         reportSuspected(state, turn)
         return { ...state, server: after, lease: unanswered(state, turn) }
       }
-      // The failure may affect several masters, whose leases may expire before this one joins.
+      // The failure may affect several masters, whose leases may expire before this master joins.
       const isWaiting = !serving && state.phase.type === 'starting'
       return isWaiting ? newcomer({ ...state, server: after }) : { ...state, server: after }
     }
@@ -73,10 +73,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 }
 
 /**
- * Since when the server is ready or not, by this answer and the earlier ones. A server that is not ready may have
- * failed right after the previous probe, in particular if this process was frozen meanwhile. The part of an earlier
- * failure that still counts is added. If this process was frozen for `unseenMs`, between two probes or during one, a
- * failure in that time is assumed.
+ * The new values of `readySinceAtMs` and `failedAtMs` after the result of a probe. A server that is no longer ready may
+ * have failed right after the previous probe, so its failure begins there, moved back by the part of an earlier failure
+ * that still counts. If `unseenMs` passed between two probes or during one, for example because this process was
+ * frozen, a failure in that time is assumed.
  */
 function sinceWhen(
   server: ServerFacts,
@@ -114,7 +114,7 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
       const missing = own === undefined
       const outlasts = !missing && !wouldLast(lease, input.sentAtMs, timings)
       if (missing === lease.missing) return { ...after, lease: { ...lease, outlasts } }
-      // The store answers, so do not wait: after an outage this lease must be missing no longer than needed.
+      // The store answers, so the pause after a failure ends: after an outage the lease must soon be there again.
       const retryAtMs = missing ? nowMs : lease.retryAtMs
       const missedAtMs = missing ? nowMs : lease.missedAtMs
       const found = { ...after, lease: { ...lease, missing, missedAtMs, outlasts, retryAtMs } }
@@ -128,7 +128,7 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   }
 }
 
-/** What the list depends on, as one text for all leases in any order. */
+/** What the list depends on, as one text. The order of the leases does not change the text. */
 function textForList(leases: readonly MasterLease[]): string {
   const texts = leases.map(({ address, holder, expirySuspected, found }) => {
     const isAdded = expirySuspected !== true && found !== true
@@ -169,9 +169,9 @@ function done(state: Membership, turn: Turn): Membership {
 }
 
 /**
- * Whether this master was frozen before it sent this renewal. It sent no requests in that time, so it may have missed
- * an outage. A listed master was frozen if the renewal was sent an attempt or more too late. A joining master was
- * frozen if so much time has passed since its read that a lease may have expired.
+ * Whether this renewal was sent so late, for example because this process was frozen, that this master may have missed
+ * an outage. For a listed master: `attemptMs` or more after the renewal was due. For a joining master: so long after
+ * its last read that the lease of another master may have expired.
  */
 function isLateRenewal({ lease, fleet }: Membership, sentAtMs: number, timings: MembershipTimings): boolean {
   const { ttlMs, intervalMs, attemptMs } = timings
@@ -183,7 +183,7 @@ function failed(state: Membership, failure: 'unknown' | 'unprepared' | 'withdraw
   const { lease, phase } = state
   if (failure === 'withdrawn') {
     const answered = { ...state, lease: { ...lease, request: undefined } }
-    // A leaving master then removes its lease without further checks, even if it is the last one.
+    // A leaving master then removes its lease without further checks, even if it is the last master.
     return phase.type === 'leaving'
       ? goOn(answered, { ...phase, mode: 'always' }, { type: 'removing' })
       : end(answered, 'withdrawn', turn)
@@ -200,12 +200,16 @@ function reportSuspected({ lease, fleet }: Membership, { effects }: Turn): void 
   effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses } })
 }
 
-/** This master's lease after a request for it has failed, or its own server has not answered in time. */
+/**
+ * The state of this master's lease after a request for the lease has failed, or after this master's server has not
+ * answered a probe before a renewal.
+ */
 function unanswered({ lease, phase }: Membership, { nowMs, timings }: Turn): OwnLease {
   const { retryMs, slowRetryMs } = timings
   const failures = lease.failures + 1
   const { trust } = lease
-  // At the start the first pauses are short, because the namespace of the lease often appears a moment later.
+  // While this master joins, the first pauses are short, because the namespace of the Leases often appears a moment
+  // later.
   const isStarting = phase.type === 'joining'
   const quickMs = isStarting ? Math.min(2 ** failures, slowRetryMs) : retryMs
   const pauseMs = isStarting || failures <= PATIENT_ATTEMPTS ? quickMs : slowRetryMs
@@ -234,7 +238,7 @@ function listEnded(
   if (leaving.type !== 'writing' && leaving.type !== 'listing') return state
   switch (outcome) {
     case 'written': {
-      // The request `remove` has not removed the lease of another life of this master.
+      // The effect `remove` does not remove the lease of another life of this master.
       const isAnotherLeft = fleet.leases.some(
         (one) => isHeldByAnotherLife(one, self) && one.holder?.state !== 'withdrawn',
       )
@@ -247,7 +251,7 @@ function listEnded(
     case 'denied':
     case 'failed': {
       if (leaving.type === 'listing') return end(state, 'last-one', turn)
-      // The other masters retry the write. With `always` there may be no other master.
+      // The other masters retry the write. With `always` this master retries itself, because there may be no other one.
       if (outcome === 'denied' && phase.mode === 'withdraw') return end(state, 'denied', turn)
       const later = { ...state, lease: { ...lease, retryAtMs: nowMs + timings.retryMs } }
       return goOn(later, phase, { type: 'checking', sinceAtMs: nowMs })
@@ -268,7 +272,7 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
         state.lease.request !== undefined ||
         fleet.leases.some((lease) => isHeldBy(lease, self))
       if (mayHaveLease) return leave(state, mode, nowMs)
-      // An earlier life's lease may be live, or a renewal that was not answered may have created one.
+      // The lease of an earlier life may be live, or a renewal without an answer may have created a lease.
       const isKnown = fleet.readAtMs !== undefined && state.lease.failures === 0
       return end(state, isKnown ? 'not-listed' : 'left-listed', turn)
     }

@@ -8,7 +8,7 @@ const RECOVERING_MS = 2_000
 
 /** The readiness of this master's own API server. Times are on its monotonic clock, in milliseconds. */
 export type ReadinessState =
-  /** The server has never been ready. `failingSinceMs`: since when it answers that it is not ready. */
+  /** The server has never been ready. `failingSinceMs`: since when every answer states that; undefined without one. */
   | {
       readonly phase: 'starting'
       readonly failures: number
@@ -20,7 +20,8 @@ export type ReadinessState =
       readonly phase: 'unready'
       readonly failures: number
       /**
-       * Since when the server fails; undefined while it recovers. The first answer after silence starts this time anew.
+       * Since when the server fails; undefined while it recovers. The first failing answer after silence starts this
+       * time anew.
        */
       readonly failingSinceMs: number | undefined
       /** Whether the server was silent in every failed probe since it became unready, or since its last success. */
@@ -36,8 +37,8 @@ const ready: ReadinessState = { phase: 'ready', failures: 0, failingSinceMs: und
  * The readiness after an answer. Pure.
  *
  * The server is ready at its first success after the start, unready after three failures in a row over at least three
- * seconds, and ready again after two seconds of success. A failing `etcd` check counts like any other: a server whose
- * own etcd is dead serves nobody. If all servers fail together, all stay listed: no master confirms a departure.
+ * seconds, and ready again after two seconds of success. A failing `etcd` check counts like any other check: a server
+ * whose own etcd is dead serves nobody. If all servers fail together, all stay listed: no master confirms a departure.
  */
 export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, nowMs: number): ReadinessState {
   const serving = isServing(answer)
@@ -77,8 +78,8 @@ export function nextReadiness(state: ReadinessState, answer: ReadinessAnswer, no
 }
 
 /**
- * Whether the failure has lasted long enough to leave the list. A server that was silent and then answers is most
- * likely starting, so its failures and their time are counted anew. Pure.
+ * Whether the server has failed for long enough that its master wants to leave the list. The count of failures and
+ * their time start anew when a silent server answers, because it is most likely starting. Pure.
  */
 export function isFailing(state: ReadinessState, nowMs: number): boolean {
   if (state.phase === 'ready' || state.failingSinceMs === undefined) return false

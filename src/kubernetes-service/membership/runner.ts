@@ -53,7 +53,7 @@ export interface MembershipRunnerOptions {
  * Carries out the effects of {@link step}: one request for the lease at a time, one read, one probe, one write of the
  * list. A slow write of the list never delays the lease.
  *
- * The runner is also the reconciler `lease`: the controller calls it to compare the list with the live leases.
+ * The runner is also the reconciler `lease`: the controller calls the runner to compare the list with the live leases.
  * Upstream: `leaseEndpointReconciler` in pkg/controlplane/reconcilers/lease.go.
  */
 export class MembershipRunner implements ListReconciler {
@@ -68,8 +68,8 @@ export class MembershipRunner implements ListReconciler {
   /** The time of the last answer of the API server or the lease store, refusals included, on the monotonic clock. */
   #answeredMs = Number.NEGATIVE_INFINITY
   /**
-   * When the last failed request failed, on the monotonic clock; infinite without one, or if it failed although the
-   * store was not away.
+   * When the last failed request to the lease store failed, on the monotonic clock; infinite if none has failed, or if
+   * the store was not away at that failure.
    */
   #awayMs = Number.POSITIVE_INFINITY
   #cancelWake: Cancel = () => {}
@@ -115,7 +115,7 @@ export class MembershipRunner implements ListReconciler {
     }
   }
 
-  /** Leaves by `mode`. Resolves when this master is out, or no server answers; rejects when `signal` is aborted. */
+  /** Leaves as `mode` demands. Resolves with `left-listed` if no server answers. Rejects when `signal` is aborted. */
   async stop(mode: OnShutdown, signal: AbortSignal): Promise<OutReason> {
     const { logger, holder } = this.#options
     const [address] = holder.addresses
@@ -168,7 +168,7 @@ export class MembershipRunner implements ListReconciler {
     await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return
     await this.#options.adapter.reconcile(async (stored) => {
-      // If nothing is stored, the write creates the Endpoints, and fails if another master has created them meanwhile.
+      // If nothing is stored, the write is a creation, which fails unless it is the first. So older leases suffice.
       const isNew = stored.endpoints === undefined && stored.slice === undefined && stored.secondSlices.length === 0
       await this.refreshMembers(signal, isNew)
       const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
@@ -186,11 +186,11 @@ export class MembershipRunner implements ListReconciler {
   async refreshMembers(signal: AbortSignal, sinceOwnLease = false): Promise<void> {
     const sentAtMs = this.#nowMs
     this.#read(sentAtMs, await this.#options.leases.list(signal, sinceOwnLease), false)
-    // The answer may be older than one that was requested before it.
+    // This answer may be older than the answer to an earlier read, so the leases are read again.
     if (sinceOwnLease) this.#take({ type: 'changed' })
   }
 
-  /** Whether every live master wants the same ports as this one. False without a live master. */
+  /** Whether every live master wants the same ports as this one. False without leases. */
   portsAgreed(): boolean {
     const { leases } = this.#state.fleet
     return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
@@ -301,13 +301,13 @@ export class MembershipRunner implements ListReconciler {
   async #probe(limitMs: number): Promise<void> {
     const { monitor } = this.#options
     const sentAtMs = this.#nowMs
-    // A lease must not expire because /readyz waits longer for etcd than a renewal may take.
+    // A lease must not expire because /readyz waits for etcd for longer than a renewal may take.
     const answers = this.#within(limitMs, (signal) => monitor.answers(signal)).catch(() => false)
     const answer = await this.#within(limitMs, (signal) => monitor.probe(signal)).catch(() => undefined)
     this.#probed(sentAtMs, answer, true, answer?.answered !== true && (await answers))
   }
 
-  /** `requested`: by a `probe` effect. `answers`: whether the server answers at all, apart from /readyz. */
+  /** `requested`: by a `probe` effect. `answers`: whether the server has answered another request than /readyz. */
   #probed(sentAtMs: number, answer: ReadinessAnswer | undefined, requested: boolean, answers = false): void {
     const { state: readiness, serves } = this.#options.monitor
     const isDecided = answer?.answered === true

@@ -30,9 +30,10 @@ export const outMessages: Readonly<Record<OutReason, string>> = {
  * The phase of a master. Every field that ends in `AtMs` is a time on its monotonic clock.
  *
  * - `starting`: its API server has not been ready yet.
- * - `joining`: its server has been ready and its lease is being created, or it continues the lease of its earlier life.
- * - `listed`: it has a lease and renews it. Its record says whether its server is `ready`, `failing` or `unready`;
- *   while it is `unready`, and another master is ready, its address is not on the list.
+ * - `joining`: its server has been ready, and the master creates its lease or continues that of an earlier life.
+ * - `listed`: it has created its lease and renews that lease. Its record has the state `ready`, `failing` or `unready`;
+ *   while the state is `unready` and another master is ready, its address is not on the list. `departure`: the id of
+ *   its own departure while its server fails.
  * - `leaving`: it was stopped. `before` is the state that its record had until then.
  * - `out`: it makes no more requests.
  */
@@ -53,7 +54,7 @@ export type Phase =
 /**
  * - `probing`: does the master's own server still answer?
  * - `announcing`: write the departure into the record.
- * - `waiting`: wait for another master to confirm that it serves.
+ * - `waiting`: wait until another master confirms the departure.
  * - `staying`: no other master serves; write the former state into the record.
  * - `removing`: remove the lease.
  * - `writing`: update the list.
@@ -72,7 +73,7 @@ export type LeavingStep =
   | { readonly type: 'returning' }
   | { readonly type: 'listing'; readonly sent: boolean }
 
-/** A request for this master's own lease. There is at most one at a time. */
+/** A request for this master's own lease. At most one is running at a time. */
 interface LeaseRequest {
   readonly type: 'renew' | 'mark' | 'remove'
   readonly holder: Holder
@@ -81,12 +82,12 @@ interface LeaseRequest {
 
 /**
  * Whether the absence of a lease from the store proves that its master is gone.
- * - `steady`: this master's own renewals succeed.
- * - `lost`: its last renewal failed, or could not be sent because the server does not answer; or it has not joined yet,
- *   and its server or a read failed.
- * - `recovering`: a renewal has succeeded after `lost`, or so late that this master may have missed an outage. Other
- *   masters may need some time until their renewals succeed too. `isNew`: this master joined after a failure, and does
- *   not know which masters existed before.
+ * - `steady`: yes, because this master's own renewals succeed.
+ * - `lost`: no. The last request for this master's lease failed, or was not sent because this master's server did not
+ *   answer; or, before this master was listed, its server or a read failed.
+ * - `recovering`: only for a master that was seen to renew during the recovery. A renewal of this master has succeeded
+ *   after `lost`, or so late that this master may have missed an outage. Other masters may need some time until their
+ *   renewals succeed too. `isNew`: this master joined after a failure, and does not know which masters existed before.
  */
 export type Trust =
   | { readonly type: 'steady' }
@@ -94,20 +95,22 @@ export type Trust =
   | { readonly type: 'recovering'; readonly untilAtMs: number; readonly isNew: boolean }
 
 export interface OwnLease {
-  /** The time of sending the last successful renewal; undefined while there is no lease. */
+  /** When the last successful renewal was sent; undefined before the first, and after the lease was removed. */
   readonly renewedAtMs: number | undefined
   /** The time of the answer to the last write. Reads that were sent before it may not show that write. */
   readonly writtenAtMs: number
-  /** Whether the last read did not show the lease. */
+  /**
+   * Whether the lease is missing, by the last read or renewal. Reads that overlap a request for the lease do not count.
+   */
   readonly missing: boolean
-  /** When a read last found that the lease had gone missing. */
+  /** When {@link missing} last became true. */
   readonly missedAtMs: number
-  /** Whether a read showed the lease after it should have expired: leases do not expire while the store is away. */
+  /** Whether the last read showed the lease although its TTL had passed: no lease expires while the store is away. */
   readonly outlasts: boolean
   readonly request: LeaseRequest | undefined
-  /** Failed attempts in a row. */
+  /** How many requests for the lease, or probes before a renewal, have failed in a row. */
   readonly failures: number
-  /** The next request is not sent before this time. */
+  /** The next request for the lease is not sent before this time. */
   readonly retryAtMs: number
   readonly trust: Trust
   readonly contention: Contention
@@ -118,27 +121,27 @@ export interface ServerFacts {
   readonly readiness: ReadinessState
   /** The time of the server's last answer, of any kind. */
   readonly answeredAtMs: number
-  /** The time of sending the last probe that has ended. */
+  /** When the latest of the probes that have ended was sent. */
   readonly probedAtMs: number
-  /** Whether that probe found the server serving. */
+  /** Whether the server serves, by the newest result of a probe. */
   readonly serving: boolean
   /**
-   * The time of the first ready answer since the last failure, not of its probe, which may have hung through an outage.
-   * Undefined while the server is not ready.
+   * When the first ready answer since the last failure arrived; undefined while the server is not ready. Its probe may
+   * have been sent earlier, and have hung through an outage.
    */
   readonly readySinceAtMs: number | undefined
   /**
-   * When the server's last failure may have begun, moved back by the part of the earlier failure that still counts (see
+   * When the server's last failure may have begun, moved back by the part of an earlier failure that still counts (see
    * `stillCountedMs`). Undefined before the first failure, observed or assumed.
    */
   readonly failedAtMs: number | undefined
-  /** Whether the last probe that has ended found only the server's etcd failing. */
+  /** Whether only the server's etcd fails, by the newest result of a probe. */
   readonly failsByEtcd: boolean
-  /** When the probe that a `probe` effect requested was sent; undefined while none is running. */
+  /** When the running probe that a `probe` effect requested was sent; undefined without one. */
   readonly probingSinceAtMs: number | undefined
 }
 
-/** A lease that an earlier read showed and the last one did not. Its address stays until the expiry is certain. */
+/** A lease that an earlier read showed and the last read did not. Its address stays until the expiry is certain. */
 export interface MissingLease {
   readonly lease: MasterLease
   readonly sinceAtMs: number
@@ -148,7 +151,7 @@ export interface MissingLease {
 
 export interface AnnouncedDeparture {
   readonly id: string
-  /** Whether its master was stopped; otherwise its server is not ready. */
+  /** Whether the departing master was stopped; otherwise its server fails. */
   readonly isStop: boolean
   readonly seenAtMs: number
 }
@@ -161,11 +164,11 @@ export interface FleetFacts {
   readonly departures: readonly AnnouncedDeparture[]
   /** The names of leases that were renewed during this recovery, as reads have shown; see {@link Trust}. */
   readonly renewed: readonly string[]
-  /** The time of sending the newest read; undefined before the first. */
+  /** When the newest read that was answered was sent; undefined before the first answer. */
   readonly readAtMs: number | undefined
-  /** When the read that a `read` effect requested was sent; undefined while none is running. */
+  /** When the running read that a `read` effect requested was sent; undefined without one. */
   readonly readingSinceAtMs: number | undefined
-  /** Whether the leases may have changed since the last read was sent. */
+  /** Whether to read again: the leases may have changed since the last read was sent, or that read failed. */
   readonly isReadDue: boolean
   /** After a failed read the next one is not sent before this time. */
   readonly retryAtMs: number
@@ -173,17 +176,20 @@ export interface FleetFacts {
 
 export interface Membership {
   readonly phase: Phase
-  /** This master's record, as last written. */
+  /** This master's record as last written; before the first write, as configured. */
   readonly self: Holder
   readonly server: ServerFacts
   readonly lease: OwnLease
   readonly fleet: FleetFacts
-  /** How many departures this master has begun so far. Their ids contain this number. */
+  /** How many departures this master has begun so far. The id of each contains its number. */
   readonly departures: number
 }
 
 export type MembershipInput =
-  /** A probe of the master's own server. `serving`: see `ReadinessMonitor`. `requested`: by a `probe` effect. */
+  /**
+   * A probe of the master's own server has ended. `answered`: the server answered /readyz or another request.
+   * `serving`: it answered /readyz, and serves as `ReadinessMonitor` defines. `requested`: by a `probe` effect.
+   */
   | {
       readonly type: 'probed'
       readonly sentAtMs: number
@@ -205,18 +211,19 @@ export type MembershipInput =
       readonly requested: boolean
     }
   | { readonly type: 'read-failed' }
-  /** A watch reports that the leases may have changed. */
+  /** The leases may have changed since the last read. */
   | { readonly type: 'changed' }
-  /** The request for the lease succeeded. */
+  /** The running request for the lease succeeded. */
   | { readonly type: 'done' }
   /**
-   * The request failed, or its effect is unknown. `unprepared`: the store answers, but cannot hold leases yet, for
-   * example because their namespace is missing. `withdrawn`: another process has withdrawn this master.
+   * The running request for the lease failed. `unprepared`: the store answers, but cannot hold leases yet, for example
+   * because their namespace is missing. `withdrawn`: another process has withdrawn this master. `unknown`: any other
+   * failure; the request may have taken effect.
    */
   | { readonly type: 'failed'; readonly failure: 'unknown' | 'unprepared' | 'withdrawn' }
   /**
-   * A `write-list` effect has ended. `refused`: no other master serves any more. `denied`: the server refuses the
-   * write, perhaps until its configuration is changed.
+   * A `write-list` effect has ended. `refused`: this program did not write, because no other master serves or no
+   * address would remain. `denied`: the server refuses the write, perhaps until its configuration is changed.
    */
   | { readonly type: 'list'; readonly outcome: 'written' | 'conflict' | 'failed' | 'denied' | 'refused' }
   | { readonly type: 'timer' }
@@ -229,7 +236,7 @@ export type MembershipEvent =
   | { readonly type: 'contention'; readonly before: Contention; readonly now: Contention; readonly corrected: boolean }
   | { readonly type: 'out'; readonly why: OutReason }
 
-/** The effects for the runner. Each except `reconcile` and `report` is answered by one input. */
+/** The effects for the runner, which answers each with one input, except `reconcile` and `report`. */
 export type MembershipEffect =
   | { readonly type: 'read'; readonly limitMs: number }
   | { readonly type: 'renew' | 'mark' | 'remove'; readonly holder: Holder; readonly limitMs: number }
@@ -237,8 +244,8 @@ export type MembershipEffect =
   /** The list may be out of sync. */
   | { readonly type: 'reconcile' }
   /**
-   * Writes the list for a stopped master. `mayEmpty`: the list may become empty. `needsOthers`: only if another master
-   * serves.
+   * Writes the list for a stopped master. `mayEmpty`: the list may become empty. `needsOthers`: write only while
+   * another master is ready.
    */
   | { readonly type: 'write-list'; readonly mayEmpty: boolean; readonly needsOthers: boolean }
   | { readonly type: 'report'; readonly event: MembershipEvent }
@@ -258,21 +265,21 @@ export interface Turn extends Now {
   readonly effects: MembershipEffect[]
 }
 
-/** Sends a request for this master's own lease. Call it only while none is running. */
+/** Sends a request for this master's own lease. Call this only while no other such request is running. */
 export function request(state: Membership, type: LeaseRequest['type'], holder: Holder, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   effects.push({ type, holder, limitMs: timings.callMs })
   return { ...state, lease: { ...state.lease, request: { type, holder, sentAtMs: nowMs } } }
 }
 
-/** Probes this master's own server, unless a probe is running. */
+/** Probes this master's own server for at most `limitMs`, unless an earlier call's probe is running. */
 export function probe(state: Membership, limitMs: number, { nowMs, effects }: Turn): Membership {
   if (state.server.probingSinceAtMs !== undefined) return state
   effects.push({ type: 'probe', limitMs })
   return { ...state, server: { ...state.server, probingSinceAtMs: nowMs } }
 }
 
-/** Reads the leases, unless a read is running or has just failed. */
+/** Reads the leases, unless an earlier call's read is running or has just failed. */
 export function read(state: Membership, turn: Turn): Membership {
   const { nowMs, timings, effects } = turn
   const { fleet } = state
@@ -298,7 +305,7 @@ export function end(state: Membership, why: OutReason, { effects }: Turn): Membe
   return { ...state, phase: { type: 'out', why } }
 }
 
-/** The state after another client has deleted the lease, or after the lease was created again or left alone. */
+/** The state after another client has deleted the lease, this master has created it again, or it was found in place. */
 export function contended(state: Membership, input: ContentionInput, { nowMs, effects }: Turn): Membership {
   const before = state.lease.contention
   const now = nextContention(before, input, nowMs)
@@ -307,15 +314,15 @@ export function contended(state: Membership, input: ContentionInput, { nowMs, ef
   return { ...state, lease: { ...state.lease, contention: now } }
 }
 
-/** Whether this master's lease lasts at `atMs` by this master's clock, unless another client has deleted the lease. */
+/** Whether the TTL of this master's last renewal still runs at `atMs`, by its own clock; false without a renewal. */
 export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: MembershipTimings): boolean {
   return renewedAtMs !== undefined && atMs < renewedAtMs + ttlMs
 }
 
 /**
- * Whether another client has deleted this master's lease since its API server was last probed. That client may be the
- * server itself: a kube-apiserver with its own reconciler deletes the lease when it shuts down. An earlier answer does
- * not show whether the server has shut down since.
+ * Whether another client has deleted this master's lease, and this master has not probed its API server since. That
+ * client may be the server itself: a kube-apiserver with its own reconciler deletes the lease when it shuts down. An
+ * earlier answer does not show whether the server has shut down since.
  */
 export function isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {
   return lease.missing && wouldLast(lease, nowMs, timings) && server.probedAtMs < lease.missedAtMs
@@ -326,26 +333,29 @@ export function departureId({ self, departures }: Membership): string {
   return `${self.instanceId}/${departures + 1}`
 }
 
-/** Whether this master's own server has answered since the last renewal, and recently. */
+/** Whether this master's own server has answered within `answerFreshMs`, and since the last renewal was sent. */
 export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now): boolean {
   const { renewedAtMs = Number.NEGATIVE_INFINITY } = lease
   return server.answeredAtMs >= renewedAtMs && nowMs - server.answeredAtMs < timings.answerFreshMs
 }
 
-/** When this master begins to confirm departures caused by unreadiness; infinite while its server is not ready. */
+/** When this master begins to confirm departures of failing masters; infinite while its own server is not ready. */
 export function confirmsFromMs(server: ServerFacts, timings: MembershipTimings): number {
   const { readySinceAtMs = Number.POSITIVE_INFINITY } = server
   return readySinceAtMs + confirmationAfterMs(failedForMs(server), timings)
 }
 
-/** How long the server had failed when it became ready, in milliseconds; 0 without a failure and while it fails. */
+/**
+ * How long the server had failed when it became ready, in milliseconds, with the part of an earlier failure that still
+ * counts; 0 without a failure and while the server is not ready.
+ */
 export function failedForMs({ readySinceAtMs, failedAtMs }: ServerFacts): number {
   return readySinceAtMs === undefined || failedAtMs === undefined ? 0 : readySinceAtMs - failedAtMs
 }
 
 /**
- * The fault of a listed or withdrawn master, as one line; undefined without a fault, before the master is listed and
- * while it leaves. A lease that was not renewed for a TTL has expired for all other masters. Pure.
+ * The fault of a master that is listed, or that another process has withdrawn, as one line; undefined without a fault
+ * and in every other phase. After a TTL without a renewal, the other masters may have removed the address. Pure.
  */
 export function membershipFault(
   { phase, self, lease }: Membership,

@@ -69,8 +69,9 @@ export function startMembership(self: Holder): Membership {
 }
 
 /**
- * The next actions of a master. An input first changes the state; the actions then follow from the whole state, not
- * from the input. `nowMs` is on the monotonic clock. Pure: the explorer in test/model and the runner share it.
+ * The next state of a master, and the effects to carry out. An input first changes the state; the requests then follow
+ * from the whole state, not from the input. `nowMs` is on the monotonic clock. Pure: test/model explores this same
+ * function.
  */
 export function step(before: Membership, input: MembershipInput, nowMs: number, timings: MembershipTimings): Step {
   const effects: MembershipEffect[] = []
@@ -143,7 +144,7 @@ function next(state: Membership, turn: Turn): Membership {
 function nextStarting(state: Membership, turn: Turn): Membership {
   const joining: Membership = { ...state, phase: { type: 'joining', sinceAtMs: turn.nowMs } }
   if (state.server.readiness.phase !== 'starting') return joining
-  // A server that is silent may soon answer. Until it answers, the lease of an earlier life is not renewed.
+  // A server that is silent may soon answer. Until then this master does not renew the lease of an earlier life.
   if (!answers(state)) return state
   if (state.fleet.readAtMs === undefined) return read(state, turn)
   return earlierLife(state) === undefined ? state : joining
@@ -163,7 +164,7 @@ function nextJoining(state: Membership, sinceAtMs: number, turn: Turn): Membersh
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const isStarting = server.readiness.phase === 'starting'
   if (isStarting && !answers(state)) return { ...state, phase: { type: 'starting' } }
-  // The record must state a later start than the leases of earlier lives do, so the leases are read first.
+  // The record must state a later start than the records of earlier lives, so the leases are read first.
   if (fleet.readAtMs === undefined || fleet.readAtMs < sinceAtMs) return read(state, turn)
   const earlier = isStarting ? earlierLife(state) : undefined
   if (isStarting && earlier === undefined) return { ...state, phase: { type: 'starting' } }
@@ -186,7 +187,7 @@ function answers({ server: { answeredAtMs, probedAtMs } }: Membership): boolean 
   return Number.isFinite(answeredAtMs) && answeredAtMs >= probedAtMs
 }
 
-/** The record of an earlier life of this master with a live lease, unless it is withdrawn or a later life exists. */
+/** The record of a live lease of an earlier life that is not withdrawn; undefined if a later life has a lease. */
 function earlierLife({ fleet, self }: Membership): Holder | undefined {
   const own = fleet.leases.flatMap((lease) =>
     isHeldBy(lease, self) && lease.expirySuspected !== true ? (lease.holder ?? []) : [],
@@ -202,7 +203,7 @@ function nextListed(before: Membership, turn: Turn): Membership {
   // The expiry of a lease is certain only if a read after the margin does not show that lease.
   const isReadDue = fleet.missing.some((one) => isProved(one, nowMs, timings) && isDecided(state, one.lease))
   if (isReadDue) state = read(state, turn)
-  // A departing master waits to know whether this server serves.
+  // A departing master waits to learn whether this master's server serves.
   const isAwaited = fleet.departures.some(({ seenAtMs }) => server.probedAtMs < seenAtMs)
   const isOverdue = nowMs >= nextProbeAtMs(state, turn)
   if ((isAwaited && state.self.state === 'ready') || isOverdue) state = probe(state, timings.probeTimeoutMs, turn)
@@ -210,8 +211,8 @@ function nextListed(before: Membership, turn: Turn): Membership {
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
   if (isTakenUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
-  // A lease puts its address on the list. So an expired lease is created again only if this server serves, or no other
-  // server does.
+  // A lease puts its address on the list. So a lease that may be gone is created again only if this master's server
+  // serves, or no other master is ready.
   if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
   const wanted = wantedRecord(state, renewing, turn)
   if (renewing) {
@@ -239,8 +240,8 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
 }
 
 /**
- * When to renew the lease: after each interval; at once after a failed renewal, or to prove that other leases have
- * expired. A missing lease is created again as soon as its contention permits.
+ * When to renew the lease: an interval after the last renewal; at once after a failure, or to prove that missing leases
+ * of others have expired. If the own lease is missing: when the back-off permits its creation.
  */
 function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
   const { renewedAtMs = Number.NEGATIVE_INFINITY, missing, contention, trust } = state.lease
@@ -251,7 +252,7 @@ function renewalDueAtMs(state: Membership, timings: MembershipTimings): number {
   return unproved || trust.type === 'lost' ? Number.NEGATIVE_INFINITY : renewedAtMs + timings.intervalMs
 }
 
-/** Begins or cancels this master's own departure because of unreadiness. */
+/** Begins this master's own departure when its server has failed for long enough; cancels it when the failure ends. */
 function updateDeparture(state: Membership, nowMs: number): Membership {
   const { phase, server, departures } = state
   if (phase.type !== 'listed') return state
@@ -290,8 +291,8 @@ function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | un
 }
 
 /**
- * When a master itself probes its unhealthy server: the gate `startup` makes no regular probes. A master without a
- * lease probes sooner, because it waits for the answer.
+ * When to probe a failing server, because the gate `startup` makes no regular probes; infinite for a server that
+ * serves. A master whose lease may be gone probes sooner, because it waits for the answer.
  */
 function nextProbeAtMs(state: Membership, now: Now): number {
   const { timings } = now
@@ -301,7 +302,7 @@ function nextProbeAtMs(state: Membership, now: Now): number {
   return server.probedAtMs + timings.probeTimeoutMs + 2 * timings.probePeriodMs
 }
 
-/** Whether this master's lease has expired, or may have. */
+/** Whether this master's lease is missing, or may have expired. */
 function isOver({ lease }: Membership, { nowMs, timings }: Now): boolean {
   const { renewedAtMs = nowMs, missing, outlasts } = lease
   return missing || (nowMs - renewedAtMs >= timings.ttlMs && !outlasts)
@@ -322,14 +323,14 @@ function endContention(state: Membership, turn: Turn): Membership {
   return contended(state, 'in-sync', turn)
 }
 
-/** The time between two reads of the leases while a master awaits a confirmation, in case a watch misses it. */
+/** The time between two reads of the leases while a stopped master waits, in case the watch misses a confirmation. */
 const CONFIRMATION_READ_MS = 500
 
 /**
- * The next action of a stopped master. The master announces its departure. It leaves when another master has confirmed
- * that the server of that other master serves, so that clients are not left with a hanging server. Another master that
- * cannot confirm states this in its record. If another master is ready but does not confirm in time, the stopped master
- * leaves too, because its own server is about to stop.
+ * The next action of a stopped master. The master announces its departure, and leaves when another master has confirmed
+ * that departure: clients then still have a server that serves. A master whose server fails confirms nothing, and its
+ * record states the failure. If another master is ready but does not confirm in time, the stopped master leaves all the
+ * same, because its own server is about to stop. If no other master is ready, the stopped master stays listed.
  */
 function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership {
   const { nowMs, timings } = turn

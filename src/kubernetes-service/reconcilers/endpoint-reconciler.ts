@@ -21,12 +21,13 @@ export interface ObservedEndpoints {
 /**
  * Decides which addresses `default/kubernetes` lists, and writes them, while this master runs.
  *
- * Calls of {@link reconcileEndpoints} never overlap, but {@link refreshMembers} may run beside one. A rejected call is
- * repeated: at once after each of the first three conflicts in a row, otherwise after a growing delay of at most 1.5 s.
- * After a permanent refusal, a change shortens that delay, but not below a quarter of a second.
+ * Calls of {@link reconcileEndpoints} never overlap, but {@link refreshMembers} may run beside one. A rejected call of
+ * {@link reconcileEndpoints} is repeated: at once after each of the first three conflicts in a row, otherwise after a
+ * growing delay of at most 1.5 s. After a permanent refusal, a change shortens that delay, but not below a quarter of a
+ * second.
  */
 export interface ListReconciler {
-  /** Announces this master, whose address is `ip`, and reconciles the Endpoints and their slice. */
+  /** Announces this master, whose address is `ip`, and reconciles the Endpoints and their slices. */
   reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],
@@ -47,8 +48,9 @@ export interface ListReconciler {
 }
 
 /**
- * A reconciler without a membership: it must itself remove this master from the list. Programs that embed this library
- * may implement their own. Upstream: `EndpointReconciler` in pkg/controlplane/reconcilers/reconcilers.go.
+ * A reconciler that must itself remove this master from the list when the master stops (the reconciler `lease` leaves
+ * that to its membership). Programs that embed this library may implement their own. Upstream: `EndpointReconciler` in
+ * pkg/controlplane/reconcilers/reconcilers.go.
  */
 export interface EndpointReconciler extends ListReconciler {
   /** Removes this master if it is listed. The list may become empty only after {@link stopReconciling}. */

@@ -20,13 +20,13 @@ export interface MasterCountReconcilerOptions {
  * Lists up to the configured number of masters, without leases: each adds itself, and a dead one stays until another
  * takes its place.
  *
- * As upstream, a listed master stays listed when its API server becomes unready, because it cannot know whether another
- * one serves. But at its start, while its API server is not ready, it removes the address of an earlier run, unless no
- * other address is listed (see {@link clearAway}).
+ * As upstream, a listed master stays listed when its API server becomes unready, because no master knows whether
+ * another one serves. But at its start, while its API server is not ready, a master removes the address of its earlier
+ * life, unless no other address is listed (see {@link clearAway}).
  *
  * Damage is corrected as soon as it is detected. A place that others have taken is claimed only at the next interval:
- * otherwise, with more masters than places, they would displace each other without end. Masters with different counts
- * never agree, so each corrects the listed addresses at most three times in an interval. Upstream:
+ * otherwise, if there are more masters than places, masters would displace each other without end. Masters with
+ * different counts never agree, so each corrects the listed addresses at most three times in an interval. Upstream:
  * `masterCountEndpointReconciler` in pkg/controlplane/reconcilers/instancecount.go.
  */
 export class MasterCountEndpointReconciler implements EndpointReconciler {
@@ -36,7 +36,10 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   #displaced = false
   #correctionsLeft = CORRECTIONS_PER_INTERVAL
   #warned = false
-  /** Whether a removal was begun. After a failure the slice may still list the address, so the next call continues. */
+  /**
+   * Whether a removal was begun. After a failure the slice may still list the address, so the next call continues the
+   * removal.
+   */
   #removing = false
   #stopped = false
 
@@ -180,7 +183,7 @@ export interface MasterCountObservation extends Pick<EndpointsObservation, 'curr
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {
   const { current, own, count, ports, reconcilePorts } = observed
   const plan = planEndpoints({ addresses: addressesToList(observed), current, ports, reconcilePorts, stopping: false })
-  // Others have taken the place of this master, which is corrected at the next interval.
+  // Other masters have taken this master's place. The next interval corrects that.
   return plan.type === 'none' && isDisplaced(current, own, count) ? { type: 'none', forNow: true } : plan
 }
 

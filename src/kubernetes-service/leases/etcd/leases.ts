@@ -17,29 +17,29 @@ import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type U
 /** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
 /**
- * How often a snapshot is tried: it fails only if the store is compacted between its two lists, which cannot happen so
- * often by chance.
+ * How many times a snapshot is tried if the store is compacted between its two lists. That cannot happen so often in a
+ * row by chance.
  */
 const SNAPSHOT_TRIES = 5
 /** How much longer a record lasts than its lease, in seconds. */
 const RECORD_OUTLASTS_S = 1
-/** The same for grants that are repeated, which happens on slow stores. */
+/** The same for grants that are repeated after a conflict, which happens on slow stores. */
 const RECORD_OUTLASTS_SLOW_S = 3
 /** The record outlives the lease by at least this many milliseconds. */
 const RECORD_MARGIN_MS = 500
 /**
- * Grants that are older than this, in milliseconds, are repeated after a conflict. Their TTL runs from the grant: if it
- * is written late, the lease could end before the next renewal, which would then conflict and be late too, and so on
+ * Grants that are older than this, in milliseconds, are repeated after a conflict. The TTL runs from the grant: if the
+ * lease were written late, it could end before the next renewal, which would then conflict and be late too, and so on
  * for ever.
  */
 const GRANTS_OLD_MS = 500
 
-/** The etcd leases to which one renewal attaches its keys. */
+/** The etcd leases to which one renewal attaches its keys; `lease` is 0n if the master must have no lease. */
 interface Grants {
   readonly lease: bigint
   readonly record: bigint
   readonly askedMs: number
-  /** When the renewal began: the content of its record is at least as old. */
+  /** When the renewal began; the content of the record that it writes dates from then or earlier. */
   readonly beganMs: number
 }
 
@@ -58,18 +58,19 @@ export interface EtcdLeasesOptions {
  * Leases at the keys of kube-apiserver's own, `<prefix>/masterleases/<ip>`, so that these masters and kube-apiservers
  * are one fleet. Beside each lease of ours is a holder record, `<prefix>/apiserver-bootstrap/holders/<ip>/<host>`.
  *
- * - Every write compares the revision of the last read or write; a steady renewal reads nothing. A lease that cannot be
- *   encoded without loss (JSON, unknown fields in odd places) is renewed with the bytes that it has. A lease whose
- *   address cannot be read, or is another's, is never written, but logged, left to expire and created again.
+ * - Every write compares the revision of the last read or write; a steady renewal reads nothing. A value that cannot be
+ *   encoded again without loss is renewed with the bytes that it has, if it is JSON or contains this master's address.
+ *   Any other such value is never overwritten: `list` logs it, the lease expires, and the master creates a new one.
  * - A record is written before its lease and lasts longer, by half a second at least, so that no lease of ours is ever
  *   mistaken for a kube-apiserver's.
  * - kube-apiservers list every lease. So a master that becomes unready or is withdrawn deletes its lease, unless
- *   another master at that address wants it. Its record alone then shows that it is alive. When it is ready again, it
- *   creates its lease again.
- * - If a process without a record also renews a master's lease, it is a kube-apiserver at the same address whose
- *   reconciler is on, and the lease is left to it. The record states this for the next life of this master. As long as
- *   the kube-apiserver renews that lease, the other masters list the address even if the record says `unready`.
- * - A new host at the address of a dead one takes its lease over at once. Both hosts are reported until the old record
+ *   another holder at that address needs the lease. The record alone then shows that the master is alive. When the
+ *   master is ready again, it creates its lease again.
+ * - If a process without a record also renews a master's lease, that process is a kube-apiserver at the same address
+ *   whose reconciler is on, and the master does not delete the lease when it leaves. The record states this
+ *   (`coHolder`) for the master's next life. As long as the kube-apiserver renews that lease, the other masters list
+ *   the address even if the record has the state `unready`.
+ * - A new host at the address of a dead host takes over the lease at once. Both hosts are reported until the old record
  *   expires, one or three seconds after the old host's lease would have expired. The address stays listed.
  * - The store expires leases even while it accepts no renewals. The readers decide whether a master is gone.
  *
@@ -89,7 +90,7 @@ export class EtcdLeases implements MasterLeases {
   #isSuccessor = false
   /** Whether this master must have no lease, because it is unready or withdrawn. */
   #isReleased = false
-  /** The revision of this master's lease when it was last released. */
+  /** The last revision of the lease that this master wrote before it released the lease. */
   #leftRevision: bigint | undefined
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
@@ -110,8 +111,7 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    // The address stays listed because of the co-holder: to write this state would only change the list for a short
-    // time.
+    // The co-holder keeps the address listed: to write this state would only change the list for a short time.
     if (this.#hasCoHolder && (holder.state === 'leaving' || holder.state === 'unready')) return
     const { record } = this.#ownKeys(holder)
     for (;;) {
@@ -121,8 +121,8 @@ export class EtcdLeases implements MasterLeases {
       if (isOfAnotherLife(before, holder) || this.#yields(before, holder)) return
       const isBack = holder.state === 'ready' || holder.state === 'failing'
       if (isBack && before !== undefined && !hasLease(before.state)) return this.update(holder, signal)
-      // The record stays attached to its etcd lease, so its expiry stays too. (On kine the TTL of the record starts
-      // again.)
+      // The record stays attached to its etcd lease, so it expires at the same time as before. (On kine the TTL of the
+      // record starts again.)
       if (await this.#replace(record, holder, stored, signal)) break
     }
     if (!hasLease(holder.state)) await this.#release(holder, signal)
@@ -207,9 +207,9 @@ export class EtcdLeases implements MasterLeases {
       if (grants === undefined) return
       if (!listed) break
       const value = leaseValue(addressOf(holder), before)
-      // A lease whose address cannot be read, or is another's, is left to expire. `list` logs its fault once.
+      // A value that must not be overwritten is left to expire. `list` logs its fault once.
       if (value === undefined) return
-      // A lease without any record is a kube-apiserver's.
+      // A lease at an address for which no master has a record is a kube-apiserver's.
       if (isFirst && !this.#isSuccessor && before !== undefined && !(await this.#isHeldByOthers(holder, signal))) {
         this.#seeCoHolder(holder)
       }
@@ -222,10 +222,10 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * Requests both grants at once, because a slow renewal leaves the lease less time until the next one: a lease of 3 s
-   * expired when each request took 400 ms. The two TTLs begin apart by at most the time that the requests took. If that
-   * is too much, or a minimum of the store makes the TTLs equal, we repeat the record's grant, for longer than the
-   * lease's.
+   * Requests the two grants at once, because the slower a renewal is, the less time the lease has until the next
+   * renewal: a lease of 3 s expired when each request took 400 ms. The two TTLs begin apart by at most the time that
+   * the requests took. If that is too much, or a minimum of the store makes the TTLs equal, the record's grant is
+   * requested again, for longer than the lease's grant.
    */
   async #grant(listed: boolean, outlastsS: number, beganMs: number, signal: AbortSignal): Promise<Grants> {
     const { etcd, clock, ttlMs } = this.#options
@@ -241,9 +241,9 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * Requests new grants after a conflict, if the old ones are no longer fresh. The old ones stay if that fails, or if
-   * the renewal began a TTL ago. The last grants end a TTL later, so etcd, unlike kine, then refuses the writes of this
-   * renewal, about two TTLs after its start.
+   * Requests new grants after a conflict, if the old ones are older than {@link GRANTS_OLD_MS}. The old grants stay if
+   * that fails, or if the renewal began a TTL or more ago. The last grants end a TTL later, so etcd, unlike kine, then
+   * refuses the writes of this renewal, about two TTLs after its start.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -292,7 +292,7 @@ export class EtcdLeases implements MasterLeases {
     this.#coHolderSeenMs = clock.monotonicMs()
   }
 
-  /** Returns the grants to continue with; undefined if a later life of the same master holds the record. */
+  /** Writes the record. Returns the grants to continue with; undefined if a later life of the same master holds it. */
   async #writeRecord(
     record: GuardedKey,
     holder: Holder,
@@ -333,7 +333,7 @@ export class EtcdLeases implements MasterLeases {
   }
 
   /**
-   * Deletes the lease unless another master at this address wants it.
+   * Deletes the lease, unless another master at this address wants the lease or a kube-apiserver renews it.
    *
    * The holders are read after the lease: a master that begins to want the lease meanwhile writes it, and the delete
    * conflicts. Returns whether the lease stays for another master that has not renewed it since this master did.

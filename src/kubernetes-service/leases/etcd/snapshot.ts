@@ -5,7 +5,7 @@ import { addressOf, decodeHolder, type Holder, type HolderState, type MasterLeas
 
 /**
  * The keys of a fleet's leases in etcd. The prefix of leases is kube-apiserver's own (`masterleases` in
- * pkg/controlplane/instance.go), so that a fleet may contain both kinds of masters.
+ * pkg/controlplane/instance.go), so that a fleet may also contain kube-apiservers with their own reconciler.
  */
 export class EtcdLeaseKeys {
   /** The prefix of the keys of leases, before the address in Go's form. */
@@ -32,7 +32,7 @@ export class EtcdLeaseKeys {
     return `${this.recordsOf(addressOf(holder))}${encodeURIComponent(holder.host)}`
   }
 
-  /** The address in a lease's key; undefined for one that cannot be listed. */
+  /** The address in a lease's key; undefined if the key contains none that can be listed. */
   addressOfLease(key: string): string | undefined {
     const text = key.slice(this.leases.length)
     return isListable(text) ? text : undefined
@@ -40,8 +40,8 @@ export class EtcdLeaseKeys {
 }
 
 /**
- * A value that is unusable, or of which only the address or the key counts. `reason` ends a sentence that begins with
- * the key.
+ * A value that cannot be used at all, or of which only the address or the key counts. `reason` ends a sentence that
+ * begins with the key.
  */
 export interface UnusableValue {
   readonly key: string
@@ -49,8 +49,8 @@ export interface UnusableValue {
 }
 
 /**
- * Whether a master in this state has a lease. An unready or withdrawn master has only its holder record, because a
- * kube-apiserver lists every lease.
+ * Whether a master in this state has a lease in etcd. An unready or withdrawn master has only its holder record,
+ * because a kube-apiserver lists every lease.
  */
 export function hasLease(state: HolderState): boolean {
   return state === 'ready' || state === 'failing' || state === 'leaving'
@@ -69,12 +69,13 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
 /**
  * The live leases of one snapshot of the store; those without a record come first. Pure.
  *
- * A lease belongs to the holders that have a record at its address. Without a record it is a kube-apiserver's. Then its
- * address is the one that a kube-apiserver would read from the value, else that of the key: a process that renews a
- * lease is alive, whatever the value. A record in the state `ready` or `failing` counts only beside a lease, any other
- * record also without one. While a kube-apiserver renews the lease of an address, an `unready` master there counts as
- * `failing`, which is listed, because the kube-apiserver lists the address too, and the two would overwrite each other.
- * Unusable values are left out and reported, because one bad value must not spoil the list.
+ * A lease belongs to the holders that have a record at its address. Without a record it is a kube-apiserver's. Its
+ * address is then the one that a kube-apiserver would read from the value or, without one that can be listed, the
+ * address in the key: a process that renews a lease is alive, whatever the value. A record in the state `ready` or
+ * `failing` counts only beside a lease, any other record also without one. While a kube-apiserver renews the lease of
+ * an address, an `unready` master there counts as `failing`, which is listed, because the kube-apiserver lists the
+ * address too, and the two would overwrite each other. Values that cannot be used are left out and returned in
+ * `unusable`, because one bad value must not spoil the list.
  */
 export function readSnapshot(
   keys: EtcdLeaseKeys,
@@ -129,19 +130,20 @@ interface Recorded {
 
 /**
  * Whether the lease beside the record of an unready master is a kube-apiserver's. An unready master deletes its own
- * lease after it writes its record, so a lease that was written after that record is not its own. The master's next
- * record states this as `coHolder`.
+ * lease after it writes its record, so a lease that was written after that record is not its own. The next record of
+ * that master states this in `coHolder`.
  */
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record
   if (holder.state !== 'unready' || held.some((other) => hasLease(other.holder.state))) return false
-  // If another host at this address gives up its lease, its record is newer than the lease that it is about to delete.
+  // If another host at this address is giving up its lease, the record of that host is newer than the lease that it is
+  // about to delete.
   return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)
 }
 
 /**
- * The address that a kube-apiserver lists for a stored lease, and the fault of the value. Both are undefined for a JSON
- * value, whose key names the address.
+ * `named`: the address that a kube-apiserver lists for a stored lease, if it can be listed. `reason`: the fault of the
+ * value, if any. Both are undefined for a JSON value, whose key names the address.
  */
 function readLease(
   keys: EtcdLeaseKeys,

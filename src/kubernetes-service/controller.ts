@@ -54,8 +54,8 @@ export interface KubernetesServiceOptions extends InformerContext {
  * A watch may lose an event and continue. So at each interval the controller also reads the Service, the Endpoints and
  * a slice live: at most three requests, besides the read of the leases. Reconciliations never wait for these reads.
  *
- * The Service and the list have separate loops and back-off: a refused or contested write of the Service must not delay
- * the list, nor the reverse.
+ * The Service and the list have separate loops and back-off: a refused or contested write of one must not delay the
+ * other.
  */
 export class KubernetesServiceController {
   readonly #options: KubernetesServiceOptions
@@ -172,15 +172,15 @@ export class KubernetesServiceController {
   }
 
   async #reconcileService(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
-    // The fields of a new Service depend on the members, so the first read of the members comes first. If that read
-    // fails, the Service is created all the same.
+    // The fields of a new Service depend on the members, so this call waits for the first read of the members. If that
+    // read fails, the Service is created all the same.
     await abortable(this.#membersAsked.promise, signal)
     const cached = this.#service.current
     if (reasons.has('interval')) this.#serviceWriter.renewDemand(cached)
     const demand = this.#demand()
     if (this.#serviceWriter.isSatisfied(cached, demand)) return
-    // If only the IP families differ, another master may have written them because a member that this master does not
-    // know yet has joined or left. So the members are read again.
+    // If only the IP families differ, another master may have written them because it knows of a member that has just
+    // joined or left. So this master reads the members again.
     const isOfFamilies = this.#serviceWriter.isSatisfied(cached, { ...demand, stack: 'as-found' })
     if (isOfFamilies) await this.#refreshMembers(signal).catch(() => {})
     await this.#serviceWriter.reconcile(cached, this.#demand(), signal)

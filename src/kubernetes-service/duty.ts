@@ -79,7 +79,7 @@ export class KubernetesServiceDuty {
         return await this.#leave(reconciler, mode, signal)
       } catch (error) {
         if (signal.aborted || !(error instanceof RemoteError)) throw error
-        // Departing masters write the same objects, so one that was not the first must repeat its write.
+        // Departing masters write the same objects, so each may have to repeat its write after a conflict.
         if (error.nature === 'conflict') {
           await pause(signal)
           continue

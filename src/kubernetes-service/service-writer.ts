@@ -21,9 +21,9 @@ export interface ServiceWriterOptions {
 
 /**
  * Writes the Service, and decides which second address to request for the Service (see {@link SecondClusterIp}). After
- * refusals it requests less, until the server accepts. A server may refuse an address because another Service has it,
- * or because it leaked: an API server with only one family does not release addresses of the other family. A server
- * that has only one family refuses the second family.
+ * refusals the writer requests less, until the server accepts. A server may refuse an address because another Service
+ * has it, or because it leaked: an API server with only one family does not release addresses of the other family. A
+ * server that has only one family refuses the second family.
  */
 export class ServiceWriter {
   readonly #options: ServiceWriterOptions
@@ -108,7 +108,7 @@ export class ServiceWriter {
     this.#refusals = 0
   }
 
-  /** Forgets the earlier refusals, and reports the next one. */
+  /** Forgets the earlier refusals. The next one is logged again. */
   #noticeGranted(): void {
     this.#beginAgain()
     this.#refusalReported = false

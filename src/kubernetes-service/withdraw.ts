@@ -36,6 +36,7 @@ interface WithdrawOptions {
   readonly adapter: EndpointsAdapter
   /** The master: host and address, or host alone if the host holds one lease. Its `instanceId` is ignored. */
   readonly self: Holder
+  /** Whether to withdraw even the last master. */
   readonly always: boolean
   /** Where the leases are, as the end of a sentence. */
   readonly place: string

@@ -58,10 +58,10 @@ type State = 'composing' | 'running' | 'stopping'
  * fails, or a part ends before it is aborted, the shutdown begins, and `run` rejects when the shutdown is over.
  *
  * The shutdown: readyz fails at once (check `shutdown`), and post-start hooks that still run are aborted. Then the
- * pre-shutdown hooks run, all at once. Then the shutdown delay passes, in which late clients are still served. Then the
- * parts end one by one, the last registered first. So until a part has ended, it can use those registered before it.
- * Each pre-shutdown hook has a time limit, and so do the parts together. A hook or part that exceeds its limit is
- * abandoned, with one log line.
+ * pre-shutdown hooks run, all at once. Then the shutdown delay passes; the parts still run, and serve late clients.
+ * Then the parts end one by one, the last registered first. So until a part has ended, it can use those registered
+ * before it. Each pre-shutdown hook has a time limit, and so do the parts together. A hook or part that exceeds its
+ * limit is abandoned, with one log line.
  */
 export class Lifecycle {
   readonly #options: LifecycleOptions

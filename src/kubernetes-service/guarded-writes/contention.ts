@@ -19,7 +19,9 @@ export type Contention =
       readonly phase: 'backing-off'
       /** The time of the first correction of this fight. */
       readonly sinceMs: number
+      /** The time of the last write of the object. */
       readonly writtenMs: number
+      /** How many corrections this fight has had so far. */
       readonly corrections: number
       /** Since when the object has been in sync; undefined while it is overwritten. */
       readonly inSyncSinceMs: number | undefined

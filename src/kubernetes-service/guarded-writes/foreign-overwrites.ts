@@ -123,8 +123,8 @@ export class ForeignOverwrites {
   }
 
   /**
-   * Called after the write for which {@link mustWait} was called. Returns the correction, or undefined if the write was
-   * none. `object`: the desired object, or the deleted one. `stored`: undefined for a deletion.
+   * Called after the write for which {@link mustWait} was called. Returns the correction; undefined if the write
+   * corrected nothing. `object`: the desired object, or the deleted one. `stored`: undefined for a deletion.
    */
   written(
     resource: Resource<KubeObject>,

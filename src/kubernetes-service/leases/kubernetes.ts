@@ -281,8 +281,8 @@ export class KubernetesLeases implements MasterLeases {
   /**
    * The Leases as they were at some moment since this master created its own. Undefined if the creation is not recent,
    * or if the list fails, for example because the server lags behind or does not know `resourceVersionMatch`.
-   * kube-apiserver answers such a list from its cache at once. It delays a list of the present state for up to 100 ms
-   * if another client has just written.
+   * kube-apiserver answers such a list from its cache, but delays a list of the present state for up to 100 ms if
+   * another client has just written.
    */
   async #listSinceCreation(query: ListQuery & CallOptions): Promise<readonly Lease[] | undefined> {
     const { api, clock } = this.#options

@@ -85,8 +85,8 @@ export class EtcdLeaseInspector implements LeaseInspector {
   readonly #etcd: EtcdKv
   readonly #keys: EtcdLeaseKeys
   /**
-   * The keys of an inspected lease. `evict` removes the first of them first; if that one was written meanwhile, nothing
-   * is removed.
+   * The keys of an inspected lease. `evict` removes the first one before the others; if the first one was written
+   * meanwhile, `evict` removes nothing.
    */
   readonly #seen = new WeakMap<InspectedLease, readonly KeyValue[]>()
 

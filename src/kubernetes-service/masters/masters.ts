@@ -180,7 +180,9 @@ function ttlOf({ life }: InspectedLease): number {
 
 /** The answer to a request to evict an address. */
 export type EvictionPlan =
+  /** No lease has this address. */
   | { readonly type: 'absent' }
+  /** Watch the leases for this long, in milliseconds, then plan again. */
   | { readonly type: 'watch'; readonly forMs: number }
   /** No other address is listed or live. */
   | { readonly type: 'refuse'; readonly because: 'last' }

@@ -144,6 +144,7 @@ export interface ServerFacts {
 /** A lease that an earlier read showed and the last read did not. Its address stays until the expiry is certain. */
 export interface MissingLease {
   readonly lease: MasterLease
+  /** When the first read without the lease was answered. */
   readonly sinceAtMs: number
   /** When a renewal that this master sent after `sinceAtMs` succeeded: the store then accepted writes. */
   readonly provedAtMs: number | undefined
@@ -153,6 +154,7 @@ export interface AnnouncedDeparture {
   readonly id: string
   /** Whether the departing master was stopped; otherwise its server fails. */
   readonly isStop: boolean
+  /** When the first read that showed the departure was answered. */
   readonly seenAtMs: number
 }
 

@@ -8,6 +8,7 @@ import type { EndpointPort } from '../identity.ts'
  */
 export type ReconcilePorts = boolean | 'agreed'
 
+/** Whether a master left the list (or was not on it), or stays listed as the last one. */
 export type Departure = 'left' | 'last-one'
 
 /** The objects of `default/kubernetes`. Watched ones may be old, but suffice to decide that nothing needs to change. */

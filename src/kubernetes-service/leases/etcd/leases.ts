@@ -90,7 +90,7 @@ export class EtcdLeases implements MasterLeases {
   #isSuccessor = false
   /** Whether this master must have no lease, because it is unready or withdrawn. */
   #isReleased = false
-  /** The last revision of the lease that this master wrote before it released the lease. */
+  /** The revision of this master's last write of the lease before it released the lease. */
   #leftRevision: bigint | undefined
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()

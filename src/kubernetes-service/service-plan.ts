@@ -28,7 +28,7 @@ export interface ServiceDemand {
 
 /**
  * How a second address is requested.
- * - `configured`: the first usable address of the second Service range.
+ * - `configured`: the first usable address of the Service range of the second family.
  * - `any`: any free address of the second family, chosen by the server.
  * - `if-possible`: such an address if the server has that family; otherwise the Service gets no second address.
  */

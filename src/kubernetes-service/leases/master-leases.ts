@@ -80,10 +80,10 @@ export interface MasterLease {
    */
   readonly renewal?: string | undefined
   /**
-   * True for a lease that may have ended before this process first read it, or while it could not read, in a store that
-   * does not expire leases itself. Until the lease is renewed, its address stays in the list but is not added, because
-   * a master that has watched for longer may have removed the address. If the list is otherwise empty, the address is
-   * added all the same.
+   * True for a lease that may have ended before this process first read the leases, or while its reads failed, in a
+   * store that does not expire leases itself. Until the lease is renewed, its address stays in the list but is not
+   * added, because a master that has watched for longer may have removed the address. If the list is otherwise empty,
+   * the address is added all the same.
    */
   readonly found?: boolean | undefined
   /**

@@ -47,7 +47,10 @@ export interface InspectedLease {
   readonly revision: string
   /** In canonical form, in etcd from the key, in a Lease object from its record; undefined if none is there. */
   readonly address: string | undefined
-  /** The holders according to the records, sorted by host. Empty for the lease of a kube-apiserver or a foreign one. */
+  /**
+   * The holders according to the records, in the order of their keys. Empty for the lease of a kube-apiserver or a
+   * foreign one.
+   */
   readonly holders: readonly Holder[]
   readonly life: LeaseLife
   /** Whether there is a lease; otherwise there is only a holder record. */

@@ -279,7 +279,7 @@ function stopping(state: Membership, mode: OnShutdown, turn: Turn): Membership {
     case 'leaving':
       return state
     case 'out':
-      // The client that withdrew this master has decided that it leaves, even if it is the last one.
+      // The client that withdrew this master has decided that the master leaves, even if it is the last one.
       return phase.why !== 'withdrawn' || mode === 'keep' ? state : leave(state, 'always', nowMs)
   }
 }

@@ -8,7 +8,9 @@ const RECOVERING_MS = 2_000
 
 /** The readiness of this master's own API server. Times are on its monotonic clock, in milliseconds. */
 export type ReadinessState =
-  /** The server has never been ready. `failingSinceMs`: since when every answer states that; undefined without one. */
+  /**
+   * The server has never been ready. `failingSinceMs`: since when each probe is answered as not ready; else undefined.
+   */
   | {
       readonly phase: 'starting'
       readonly failures: number

@@ -168,7 +168,7 @@ export class MembershipRunner implements ListReconciler {
     await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return
     await this.#options.adapter.reconcile(async (stored) => {
-      // If nothing is stored, the write is a creation, which fails unless it is the first. So older leases suffice.
+      // If nothing is stored, only the creation by the first master succeeds, and for that older leases suffice.
       const isNew = stored.endpoints === undefined && stored.slice === undefined && stored.secondSlices.length === 0
       await this.refreshMembers(signal, isNew)
       const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)

@@ -291,8 +291,8 @@ function reasonOf({ failsByEtcd, readiness }: Membership['server']): string | un
 }
 
 /**
- * When to probe a failing server, because the gate `startup` makes no regular probes; infinite for a server that
- * serves. A master whose lease may be gone probes sooner, because it waits for the answer.
+ * When to probe a server that fails by its record, because the gate `startup` makes no regular probes; else infinite. A
+ * master whose lease may be gone probes a failing server sooner, because it waits for the answer.
  */
 function nextProbeAtMs(state: Membership, now: Now): number {
   const { timings } = now

@@ -29,8 +29,8 @@ export interface MembershipTimings {
    */
   readonly confirmAfterMs: number
   /**
-   * If this share of the last failure of its own server is longer than {@link confirmAfterMs}, that server must have
-   * been ready for that long. See {@link confirmationAfterMs}.
+   * If this share of the last failure of the master's own server is longer than {@link confirmAfterMs}, the server must
+   * have been ready for that long. See {@link confirmationAfterMs}.
    */
   readonly confirmShare: number
   /** How long a stopped master waits until another master confirms its departure. */
@@ -65,8 +65,8 @@ const REQUESTS_PER_CALL = 8
 /** kube-apiserver's check of a hung etcd gives up after two seconds, so the timeout of a probe is longer than that. */
 const PROBE_TIMEOUT_MS = 3_000
 /**
- * How long after its etcd a server may become ready. After outages of 20 s, kube-apiservers needed 3.7 to 7.9 s. (For
- * longer outages see {@link SERVERS_APART}.)
+ * How long a server may need to be ready again after its etcd is back. After outages of 20 s, kube-apiservers needed
+ * 3.7 to 7.9 s. (For longer outages see {@link SERVERS_APART}.)
  */
 const SERVER_RECOVERY_MS = 10_000
 /**

@@ -141,7 +141,7 @@ export class EndpointsAdapter {
   }
 }
 
-/** Whether the server will refuse the same write again. A ValidatingAdmissionPolicy also answers `Invalid`. */
+/** Whether the server will probably refuse the same write again. A ValidatingAdmissionPolicy also answers `Invalid`. */
 export function isDenied(error: unknown): boolean {
   return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
 }

@@ -73,10 +73,10 @@ export function take(state: Membership, input: MembershipInput, turn: Turn): Mem
 }
 
 /**
- * The new values of `readySinceAtMs` and `failedAtMs` after the result of a probe. A server that is no longer ready may
- * have failed right after the previous probe, so its failure begins there, moved back by the part of an earlier failure
- * that still counts. If `unseenMs` passed between two probes or during one, for example because this process was
- * frozen, a failure in that time is assumed.
+ * The new values of `readySinceAtMs` and `failedAtMs` after the result of a probe. A refusal to report the readiness
+ * counts as not ready. A server that is no longer ready may have failed right after the previous probe, so its failure
+ * begins there, moved back by the part of an earlier failure that still counts. If `unseenMs` passed between two probes
+ * or during one, for example because this process was frozen, a failure in that time is assumed.
  */
 function sinceWhen(
   server: ServerFacts,

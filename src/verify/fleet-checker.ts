@@ -13,15 +13,15 @@ import {
 } from './observation.ts'
 
 export interface FleetTruth {
-  /** True time, from any origin. */
+  /** The true time, in milliseconds from any origin. */
   readonly nowMs: number
-  /** Including dead masters. Each call must pass the same objects. */
+  /** All masters, dead ones included. Each call must pass the same object for a master. */
   readonly members: readonly MemberState[]
-  /** Whether no lease can expire, because the lease store is down, or no master reaches it. */
+  /** Whether no lease can expire at present, because the lease store is down, or no master reaches it. */
   readonly leasesCannotExpire: boolean
 }
 
-/** The observations since the last check, in order. */
+/** The observations since the last call of `check` or `learn`, in the order of time. */
 export interface FleetObservations {
   readonly listings: readonly Listing[]
   /** Empty if requests are not observed. */
@@ -32,7 +32,7 @@ export interface FleetObservations {
 
 export interface Violation {
   readonly atMs: number
-  /** The invariant's name: its sentence is in `invariants`. */
+  /** The name of the invariant, such as `never-empty`. Its sentence is in {@link invariants}. */
   readonly invariant: string
   readonly detail: string
 }
@@ -91,7 +91,7 @@ export class FleetChecker {
     }
     for (const history of this.#histories) {
       history.note(nowMs, leasesCannotExpire || expirySuspected)
-      // If only some masters know which addresses to retain, a retained address may come and go.
+      // If only some masters know which addresses to retain, a retained address may be added and removed again.
       if (forget || this.#full?.allKnow === false) history.forgetOutage()
       this.#changedAtMs = Math.max(this.#changedAtMs, history.changedAtMs)
     }
@@ -103,7 +103,7 @@ export class FleetChecker {
   }
 
   check({ nowMs }: FleetTruth, observations: FleetObservations): void {
-    // A master that started before the others may not have reacted to their writes yet.
+    // At the first check, a master may not yet have reacted to the writes of masters that started after it.
     if (!this.#isChecking) this.#changedAtMs = nowMs
     this.#isChecking = true
     const moment = this.#momentOf(nowMs, observations)
@@ -154,9 +154,9 @@ export class FleetChecker {
   }
 
   /**
-   * Whether our masters retain addresses with a suspected expiry, because etcd is full. False if a master is frozen,
-   * was cut off when etcd became full, or has started since: such a master knows no address to retain. False also if an
-   * object was damaged since, and in a fleet with a kube-apiserver.
+   * Whether masters retain addresses with a suspected expiry, because etcd is full. False if a master is frozen, was
+   * cut off when etcd became full, or has started since: such a master does not know which addresses to retain. Also
+   * false if an object was damaged since, and in a fleet with a kube-apiserver.
    */
   #isExpirySuspected(nowMs: number, members: readonly MemberState[]): boolean {
     const full = members.some(({ storeFull }) => storeFull)

@@ -28,8 +28,8 @@ export interface Invariant {
 }
 
 /**
- * The invariants in the order of reports. Their names are stable. They apply to every reconciler: a dead master that
- * stays listed is a breach with the reconcilers `master-count` and `none` too.
+ * The invariants in the order of reports. Their names are stable. They apply to every reconciler: with `master-count`
+ * and `none` too, a dead master that stays listed is a breach.
  */
 export const invariants = {
   'dead-master-removed': {

@@ -22,15 +22,15 @@ import {
 } from './moment.ts'
 import { faultTimes } from './observation.ts'
 
-/** A removal is attributed to the shutdown of another master that began at most this long before, in milliseconds. */
+/** Removals are attributed to a shutdown of another master that began less than this long before, in milliseconds. */
 const SHUTDOWN_MS = 5_000
-/** A process that becomes healthy publishes its state within this time, in milliseconds. */
+/** A master whose process becomes healthy publishes its state within this time, in milliseconds. */
 const STATED_MS = 1_000
-/** A master that is unready for this long, in milliseconds, has certainly read the others' records meanwhile. */
+/** A master that is unready for this long has certainly read the records of the other masters, in milliseconds. */
 const RECORDS_READ_MS = 6_500
-/** A master that is ready again publishes its state within this time, in milliseconds. */
+/** A master whose server is ready again publishes that within this time, in milliseconds. */
 const RESTATED_MS = 3_500
-/** A master that left this long ago no longer affects the others, in milliseconds. */
+/** A master that could last renew its lease this long ago does not affect the other masters, in milliseconds. */
 const LONG_GONE_MS = 60_000
 
 export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
@@ -38,7 +38,8 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
     .filter(({ listing: { addresses = [], atMs, byDamage, by } }) => {
       if (addresses.length > 0 || byDamage) return false
       const writer = histories.findLast(({ name }) => name === by)
-      // A master that withdraws even the last address may leave the list empty if there is no other master.
+      // A stopped master that withdraws even the last address may leave the list empty if no other master is known to
+      // serve. A stopped kube-apiserver may always do so.
       const leaving = histories.some(
         (one) =>
           one.state.withdrawsEvenIfLast &&
@@ -48,7 +49,8 @@ export function emptyLists({ listings, histories }: Moment): readonly Breach[] {
       const others = histories.filter(({ stoppedSinceMs }) => !leaving || stoppedSinceMs === undefined)
       if (leaving && (writer?.kind === 'kube-apiserver' || !others.some((one) => isKnownToServe(one, atMs))))
         return false
-      // A master of ours may write an empty list when no server answers any more.
+      // An empty list is no breach either if its writer's server does not answer and no master seems to live. An
+      // unknown writer may be any master that can renew its lease.
       const writers = writer === undefined ? histories.filter(({ goneSinceMs }) => goneSinceMs === undefined) : [writer]
       return writers.some(({ state }) => state.answering) || histories.some((history) => seemsToLive(history, atMs))
     })
@@ -81,7 +83,7 @@ function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOther
   })
 }
 
-/** Addresses that come although no lease for them can exist. */
+/** Addresses that are added although no lease for them can exist, and no master can suspect that one exists. */
 export function addedWithoutCause(moment: Moment): readonly Breach[] {
   const { listings, histories } = moment
   return listings.flatMap((successor) => {
@@ -100,7 +102,10 @@ export function addedWithoutCause(moment: Moment): readonly Breach[] {
   })
 }
 
-/** Addresses that come and go again although their masters were healthy all the time. */
+/**
+ * Addresses of masters, except kube-apiservers, that are added and then removed while the master was healthy
+ * throughout.
+ */
 export function goneThoughHealthy(moment: Moment): readonly Breach[] {
   const { histories } = moment
   return removals(moment)
@@ -116,7 +121,7 @@ export function goneThoughHealthy(moment: Moment): readonly Breach[] {
     }))
 }
 
-/** A master, and a version of a list that removes its address. */
+/** A version of a list that removes an address, and a master with that address. */
 interface Removal extends Successor {
   readonly history: MemberHistory
 }
@@ -129,15 +134,15 @@ function removals({ listings, histories }: Moment): readonly Removal[] {
   )
 }
 
-/** Masters that are removed, at once or when ready again, because they were unready while no other was ready. */
+/** Masters that are removed for unreadiness, although the other servers are or were unready at the same time. */
 export function leavesForUnready(moment: Moment): readonly Breach[] {
   return [...leavesToUnready(moment), ...statedAmongUnready(moment), ...goesAmongFailing(moment)]
 }
 
-/** Masters that are removed when ready again: they had published their unreadiness while no other was ready. */
+/** Ready masters that are removed because they had published their unreadiness while no other master was ready. */
 function statedAmongUnready(moment: Moment): readonly Breach[] {
   const { histories } = moment
-  // A kube-apiserver's lease always means that it serves.
+  // The lease of a kube-apiserver always counts as ready, so an unready master may leave in its favour.
   if (histories.some(({ kind }) => kind === 'kube-apiserver')) return []
   return removals(moment)
     .filter(({ listing: { atMs }, history: { readiness, healthySinceMs, lagMs } }) => {
@@ -155,11 +160,11 @@ function statedAmongUnready(moment: Moment): readonly Breach[] {
     }))
 }
 
-/** Masters that are removed soon after the first server recovered, although all servers had failed together. */
+/** Masters that are removed just after the first server recovered, although all servers had failed together. */
 function goesAmongFailing(moment: Moment): readonly Breach[] {
   const { histories } = moment
-  // The lease of a kube-apiserver, or of a master with the gate `startup`, always means that its server serves. A slow
-  // master learns late about the others. A server whose requests or probes fail by a fault may serve.
+  // The lease of a kube-apiserver, or of a master with the gate `startup`, always counts as ready. With slow messages a
+  // master learns late about the other masters. While requests or probes fail by a fault, the server itself may serve.
   const mayExplainRemoval = histories.some(
     ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }) =>
       kind === 'kube-apiserver' ||
@@ -185,7 +190,7 @@ function goesAmongFailing(moment: Moment): readonly Breach[] {
           unserving.sinceMs <= own.sinceMs &&
           unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
       )
-      // At the latest of these times, the first master to recover began to see all servers fail together.
+      // At the latest of these times, the master that recovers first began to see all servers fail together.
       const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
         Math.max(unserving?.sinceMs ?? 0, startedAtMs),
       )
@@ -203,11 +208,11 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
     const addresses = removedAddresses(successor)
-    // Another invariant checks empty lists, and a kube-apiserver may have written this one.
+    // The invariant `never-empty` judges empty lists. A kube-apiserver may write one.
     if (addresses.length === 0 || listing.addresses?.length === 0) return []
     const gone = histories.filter(({ address }) => addresses.includes(address))
     const stay = histories.filter(({ address }) => listing.addresses?.includes(address))
-    // A master with slow messages learns late that others are unready, and the others learn late that it is unready.
+    // Slow messages delay what a master learns about the others, and what the others learn about this master.
     const statedMs = Math.max(
       ...stay.map(
         ({ readiness: { cleanlyUnreadySinceMs = Number.POSITIVE_INFINITY }, lagMs }) => cleanlyUnreadySinceMs + lagMs,
@@ -226,9 +231,9 @@ function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
 }
 
 /**
- * Whether the writer of a list may retain an unknown address, because the address may be that of a master that could
- * not renew its lease. This is so if the writer started, and damage put the address into both lists, while no master
- * could renew.
+ * Whether the writer of a list may take an unknown address for that of a master that could not renew its lease. This
+ * requires that, while no master could renew, the writer started, and damage put the address into both lists, or into
+ * Endpoints and deleted the slice. From {@link suspicionMs} after a master could renew again, the writer may not.
  */
 function isPossibleMaster(address: string, { listing }: Successor, { histories, damaged, unrenewed }: Moment): boolean {
   const { endpoints, slice } = damaged
@@ -240,7 +245,7 @@ function isPossibleMaster(address: string, { listing }: Successor, { histories, 
   return listing.atMs - unrenewed.untilMs <= suspicionMs(writer.ttlMs)
 }
 
-/** Whether another of our masters did not see this master die, and so still gives it time to renew its lease. */
+/** Whether another master of this program did not see this one die, and so still grants it time to renew its lease. */
 function isSuspected({ goneSinceMs = 0, ttlMs }: MemberHistory, { histories, bounds }: Moment, atMs: number): boolean {
   return histories.some((other) => {
     const { kind, startedAtMs, healthySinceMs = Number.NEGATIVE_INFINITY, cutOffUntilMs } = other
@@ -260,8 +265,8 @@ function isKnownToServe(history: MemberHistory, atMs: number): boolean {
 }
 
 /**
- * Whether the master runs, its server answers, and the master has had time to publish its state. A process that has
- * never been ready has published none.
+ * Whether the master runs, its server answers, and the master has had time to publish its state. A master whose present
+ * process has never been ready has published no state.
  */
 function seemsToLive({ state, healthySinceMs = 0 }: MemberHistory, atMs: number): boolean {
   const { running, answering, hasBeenReady } = state
@@ -285,7 +290,7 @@ export function deadAndListed(moment: Moment): readonly Breach[] {
     const deadMs = Math.max(...own.map(({ deadSinceMs = 0 }) => deadSinceMs))
     const ttlMs = Math.max(...own.map((history) => history.ttlMs))
     if (nowMs <= deadMs + ttlMs + bounds.removalMarginMs) return []
-    // If the address was listed again meanwhile, the masters have `agreementMs` to remove it.
+    // If an address was listed again meanwhile, the masters have `agreementMs` to remove it.
     if (nowMs <= (listedSinceMs.get(address) ?? 0) + bounds.agreementMs) return []
     const seen = observers(histories, [address]).some((one) => mustHaveRemoved(one, own, moment))
     const who = own.map(({ name }) => name).join(' and ')
@@ -308,7 +313,7 @@ export function healthyAndMissing(moment: Moment): readonly Breach[] {
       !mayHaveMissedTick(history, moment),
   )
   if (missing.length === 0) return []
-  // Our masters correct an overwrite at once, and each kube-apiserver after at most one reconcile interval.
+  // Masters of this program correct an overwrite at once, kube-apiservers only at their next tick.
   const corrected =
     observers(histories).some(
       (one) => one.isSettled(nowMs) && nowMs > damagedAtMs + bounds.agreementMs + latenessOf(one),
@@ -326,13 +331,13 @@ export function stoppedAndListed(moment: Moment): readonly Breach[] {
 
 export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const withinMs = UNREADY_MS + moment.bounds.removalMarginMs
-  // A master confirms no departure soon after its start, or soon after its server recovered.
+  // A master confirms no departure for unreadiness soon after its own start, or soon after its server recovered.
   const confirmers = moment.histories.filter(
     ({ healthySinceMs, startedAtMs, unhealthyMs }) =>
       healthySinceMs !== undefined &&
       moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(unhealthyMs) + withinMs,
   )
-  // A kube-apiserver counts as confirming, except if only the etcd checks of the leaving master's server fail.
+  // A kube-apiserver counts as confirming. If only the etcd checks of the leaving server fail, it does not count.
   const sinceOf = ({ readiness, state: { etcdFails } }: MemberHistory): number | undefined => {
     const isConfirmed = confirmers.some(({ kind }) => kind !== 'kube-apiserver' || !etcdFails)
     return isConfirmed ? readiness.cleanlyUnreadySinceMs : undefined
@@ -353,7 +358,7 @@ function lateToLeave(
     if (sinceMs === undefined || nowMs - sinceMs <= withinMs + departureLagMs(history, moment)) return []
     if (!listedNow(moment).includes(address)) return []
     const coHolders = histories.filter((one) => one !== history && one.address === address)
-    // A master with a co-holder does not delete their common lease. That lease expires like that of a dead master.
+    // In etcd a master does not delete a lease that it shares with a co-holder. The lease ends when nobody renews it.
     const then = { ...moment, nowMs: sinceMs }
     const seen = observers(histories, [address]).some(
       (other) => other.isSettled(sinceMs) && other.isSettled(nowMs) && mustHaveRemoved(other, coHolders, then),
@@ -372,7 +377,7 @@ export function stillOutOfSync(moment: Moment): readonly Breach[] {
   const lateMs = Math.min(...healthy.map(latenessOf)) + Math.max(...histories.map((history) => history.lagMs))
   if (standingMs <= recoveryMs(moment) + lateMs) return []
   const ofHealthy = new Set(healthy.map(({ address }) => address))
-  // A master that is neither healthy nor dead for long enough may be listed or not.
+  // While a master is neither healthy nor dead for long enough to be removed, its address may be listed or not.
   const isGone = (history: MemberHistory): boolean => healthy.some((one) => mustHaveRemoved(one, [history], moment))
   const allowed = new Set(histories.filter((history) => !isGone(history)).map(({ address }) => address))
   return (['endpoints', 'slice'] as const).flatMap((object) => {

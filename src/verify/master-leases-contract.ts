@@ -4,7 +4,10 @@ import { addressesIn, giveUp, holder, type LeaseWorld, signal, statesIn, Watched
 
 export type { LeaseWorld } from './watched-leases.ts'
 
-/** `lasting` leases outlast the case (a minute is enough). `ending` leases expire in it (after some seconds). */
+/**
+ * `lasting`: leases must outlast the case, for which a TTL of a minute is enough. `ending`: leases must expire during
+ * the case, so their TTL should be some seconds.
+ */
 export type LeaseLifetime = 'lasting' | 'ending'
 
 /** One rule of the contract. `run` rejects with an AssertionError if the store violates it. */

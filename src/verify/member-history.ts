@@ -3,28 +3,32 @@ import { hasSameState, type MemberState, snapshotOf } from './member-state.ts'
 import { type Bounds, faultTimes } from './observation.ts'
 import { type Period, ReadinessHistory } from './readiness-history.ts'
 
-/** A write that etcd refuses because it is full is retried at least this often, in milliseconds. */
+/** Within this time, in milliseconds, a master repeats a write that a full etcd has refused. */
 const REFUSED_MS = 10_000
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
-/** A state at most this old counts as present, in milliseconds, because checks are up to a second apart. */
+/** A state counts as present for this long, in milliseconds, because checks are up to a second apart. */
 const SEEN_MS = 1_000
-/** For the members an outage lasts up to this much longer, in milliseconds, because they must connect again. */
+/** An outage lasts up to this much longer for a member, in milliseconds, because the member must connect again. */
 const RECONNECTED_MS = 1_000
 /** How long a process with a ready server needs to get its lease, in milliseconds. */
 const READY_AT_ONCE_MS = 500
-/** How long a master waits for its server's answer before it leaves for good or renews its lease, in milliseconds. */
+/**
+ * How long a master waits at most, in milliseconds, for an answer of its server before it leaves for good or renews its
+ * lease.
+ */
 const ASKS_MS = 3_000
-/** The most messages, requests and answers alike, that any action of a master needs in a row. */
+/** The most messages that one action of a master needs in a row. A request and its answer are two messages. */
 const MESSAGES = 12
 
+/** How much longer an action of a master takes at most, in milliseconds, if each message takes `delayMs` longer. */
 export function lagOf(delayMs: number): number {
   return MESSAGES * delayMs
 }
 
 /**
- * The history of one member under one address. A new address ends it, by {@link close}. All times are those of the
- * drill's clock. Others only read its fields.
+ * The history of one member under one address. A new address ends the history, by {@link close}. All times are those of
+ * the drill's clock. Other code only reads the fields.
  */
 export class MemberHistory {
   readonly name: string
@@ -33,27 +37,30 @@ export class MemberHistory {
   readonly readiness = new ReadinessHistory()
   state: MemberState
   changedAtMs: number
-  /** When the present life began; negative infinity in the first life. */
+  /** When the present life began; negative infinity in the first life under this address. */
   startedAtMs = Number.NEGATIVE_INFINITY
   /** The longest TTL of all lives since the member was last settled. The stored lease may be of any of these lives. */
   ttlMs: number
-  /** When {@link hasCauseToGo} was last true. */
+  /** When {@link hasCauseToGo} was last true; negative infinity if never. */
   causeAtMs = Number.NEGATIVE_INFINITY
   healthySinceMs: number | undefined
   /** When the member last ran disconnected; negative infinity if never. */
   cutOffUntilMs = Number.NEGATIVE_INFINITY
   /** Since when the member cannot renew its lease; undefined while it can. */
   goneSinceMs: number | undefined
-  /** As {@link goneSinceMs}, but undefined while some of the member's requests may still succeed. */
+  /**
+   * As {@link goneSinceMs}, but also undefined while the member runs and a fault of requests prevents renewals: some
+   * may succeed.
+   */
   deadSinceMs: number | undefined
   stoppedSinceMs: number | undefined
-  /** When a fault last made the member's requests or probes fail; negative infinity if none ever did. */
+  /** When a fault last affected the requests or probes of the member; negative infinity if none ever did. */
   impairedAtMs = Number.NEGATIVE_INFINITY
   readonly #member: MemberState
   readonly #bounds: Bounds
   #closed = false
   #refusedAtMs = Number.NEGATIVE_INFINITY
-  /** When the member last ran while its server did not answer. */
+  /** When the member last ran while its server was up but did not answer. */
   #askingAtMs = Number.NEGATIVE_INFINITY
   #unhealthy: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
   #settledAtMs: number | undefined
@@ -71,12 +78,14 @@ export class MemberHistory {
   #lives = 0
   #ran = false
   #overlaps = false
-  /** The present life: since when it is healthy, and whether it was ever healthy long enough to have a lease. */
+  /**
+   * Since when the member is healthy in its present life, and whether it was ever healthy long enough to get a lease.
+   */
   #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
   #resets = 0
   #resetAtMs = 0
   #slackMs: number
-  /** For how long no lease could expire since the member was last settled. */
+  /** For how long no lease could expire since the member was last settled; negative infinity if that is unknown. */
   #noExpiryMs = 0
   #notedAtMs: number
   #delay = { ms: 0, untilMs: 0 }
@@ -94,35 +103,38 @@ export class MemberHistory {
     this.#notedAtMs = nowMs
   }
 
-  /** How much longer the member's actions take because of slow messages. */
+  /** How much longer an action of the member takes at most, in milliseconds, because of slow messages. */
   get lagMs(): number {
     return this.#delay.untilMs >= this.#notedAtMs ? this.#delay.ms : 0
   }
 
-  /** Whether answers are too slow for a renewal in time. */
+  /** Whether answers arrive too late for the member to renew its lease in time. */
   get isTooSlow(): boolean {
     return this.lagMs > slackOf(this.state)
   }
 
-  /** How long the member was unhealthy before it last became healthy, plus what still counted of an earlier failure. */
+  /** How long the member was unhealthy before it last became healthy, with what still counted of an earlier failure. */
   get unhealthyMs(): number {
     return this.#unhealthy.forMs
   }
 
-  /** Since when the member has watched the others without a break; undefined while it is not healthy. */
+  /**
+   * From when on the member watches the others without a break, perhaps in the future; undefined while it is unhealthy.
+   */
   get watchingSinceMs(): number | undefined {
     if (this.healthySinceMs === undefined) return undefined
     return Math.max(this.healthySinceMs, this.#resetAtMs, this.#refusedAtMs + REFUSED_MS, this.#askingAtMs + ASKS_MS)
   }
 
-  /** Whether an earlier life may withdraw the address although the present life does not serve yet. */
+  /** Whether an earlier life may withdraw the address although the present life may have no lease yet. */
   get mayBeLeftByEarlierLife(): boolean {
     return this.#overlaps && this.#startedUnready
   }
 
   /**
-   * Since when the member has been both stopped and connected, so that it should leave. If its server did not answer
-   * meanwhile, one probe later. Undefined if the member need not leave, or ended before it was connected.
+   * When the stopped member should begin to leave: once it is both stopped and connected. If its server did not answer
+   * at some moment since the stop, the time of one probe is added. Undefined if the member was not stopped, need not
+   * leave, is not connected, or ended before it was connected.
    */
   get leavingSinceMs(): number | undefined {
     const { withdrawsOnStop, hasBeenReady } = this.state
@@ -132,7 +144,9 @@ export class MemberHistory {
     return Math.max(this.stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
   }
 
-  /** How long a healthy member needs to be listed, or to list others. A kube-apiserver acts only at ticks. */
+  /**
+   * How long a healthy member takes at most to be listed, or to list others. A kube-apiserver acts only at its ticks.
+   */
   get settlingMs(): number {
     const { listedMs, removalMarginMs } = this.#bounds
     const tickMs = this.kind === 'kube-apiserver' ? this.state.reconcileIntervalMs + removalMarginMs : 0
@@ -150,15 +164,15 @@ export class MemberHistory {
       const before = this.state
       this.state = snapshotOf(this.#member)
       this.changedAtMs = nowMs
-      // When a frozen server continues, it executes the requests received meanwhile, perhaps a renewal. So the master
-      // is gone only from then on.
+      // A frozen server that continues executes the requests that it received meanwhile, perhaps a renewal. So the
+      // master counts as gone only from then on.
       if (isStopped(before) && goesOn(this.state)) this.goneSinceMs = this.deadSinceMs = undefined
     }
     this.#noteState(nowMs, leasesCannotExpire)
     if (this.hasCauseToGo(nowMs)) this.causeAtMs = nowMs
   }
 
-  /** The member has another address from now on. Its traces under the old address last as long as its lease. */
+  /** The member has another address from now on. A lease of the old address may remain until it expires. */
   close(nowMs: number): void {
     this.#closed = true
     this.changedAtMs = nowMs
@@ -166,18 +180,21 @@ export class MemberHistory {
     this.#noteState(nowMs, false)
   }
 
-  /** Whether records by this member or about it may date from an outage. */
+  /**
+   * Whether masters may still act on records of a time in which this member did not serve, was cut off or frozen, or
+   * was taking over a lease.
+   */
   isRecovering(nowMs: number): boolean {
     return nowMs - this.#troubledAtMs < this.#bounds.listedMs + this.lagMs
   }
 
-  /** From now on it is unknown whether the lease expired in the last outage. */
+  /** From now on it counts as unknown whether the lease expired in the last outage. */
   forgetOutage(): void {
     this.#noExpiryMs = Number.NEGATIVE_INFINITY
     this.#throughOutage = undefined
   }
 
-  /** Whether the address may go at this moment. */
+  /** Whether the address may be removed at this moment. */
   hasCauseToGo(nowMs: number): boolean {
     return this.hasCauseBesideUnready(nowMs) || (this.state.leavesWhenUnready && this.readiness.mayLeave(nowMs))
   }
@@ -189,9 +206,10 @@ export class MemberHistory {
     return this.#startedUnready || (this.#stopRequested && this.state.withdrawsOnStop)
   }
 
-  /** Whether the lease may exist at this moment, so that the address may come. */
+  /** Whether the lease may exist at this moment, so that the address may be added. */
   mayCome(nowMs: number): boolean {
-    // A process that has not ended may still publish that it is unready. It is then listed if no other master is ready.
+    // A process that has not ended may still publish that its server is unready. While no master is ready, it is
+    // listed.
     if (this.goneSinceMs === undefined || this.state.running || !this.state.ended) return true
     if (this.#noExpiryMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.goneSinceMs - this.#noExpiryMs
@@ -216,13 +234,13 @@ export class MemberHistory {
     // A member that becomes healthy while it is slow counts as healthy only from the end of the slowness.
     const fromMs = this.lagMs === 0 ? nowMs : undefined
     const healthyFromMs = this.healthySinceMs
-    // The member's probes may have noticed its health later.
+    // The member's own probes may have noticed up to `noticedMs` later that its server was ready.
     const knownHealthyMs = nowMs - (healthyFromMs ?? nowMs) - faultTimes.noticedMs
     if (!able) this.#unhealthy.sinceMs ??= nowMs - stillCountedMs(this.#unhealthy.forMs, knownHealthyMs)
     this.healthySinceMs = able ? (healthyFromMs ?? fromMs) : undefined
     if (healthyFromMs === undefined && this.healthySinceMs !== undefined)
       this.#unhealthy = { forMs: nowMs - (this.#unhealthy.sinceMs ?? nowMs), sinceMs: undefined }
-    // A master that is unhealthy when the outage ends cannot renew in the time that the others grant after the outage.
+    // After an outage the other masters wait for renewals. A master that is unhealthy then cannot use this time.
     if (!leasesCannotExpire && !state.healthy && this.#noExpiryMs > 0) this.#noExpiryMs = 0
     this.#noteOutage(nowMs, leasesCannotExpire)
     this.goneSinceMs = state.renewing ? undefined : (this.goneSinceMs ?? nowMs)
@@ -230,7 +248,7 @@ export class MemberHistory {
     this.deadSinceMs = isDead ? (this.deadSinceMs ?? nowMs) : undefined
     this.ttlMs = Math.max(this.ttlMs, state.leaseTtlMs)
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
-    // A merely impaired master renews its lease as usual.
+    // A master with the impairment `rest` renews its lease as usual.
     const renews = isImpaired && state.impaired !== 'lease' && state.running && state.serves && state.renewing
     if (renews && this.#isPlaced(nowMs) && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
       this.#settledAtMs = nowMs
@@ -252,21 +270,21 @@ export class MemberHistory {
   }
 
   /**
-   * With slow messages, a life takes time to get the lease of an earlier life that still runs. The earlier life may
-   * leave meanwhile.
+   * With slow messages, a new life needs time to take over the lease of an earlier life that still runs. Meanwhile the
+   * earlier life may leave.
    */
   #isTakingOver(nowMs: number): boolean {
     return this.#overlaps && nowMs - this.startedAtMs < this.lagMs
   }
 
-  /** A lease that existed when the outage began gets a whole TTL after the outage, whenever the server recovers. */
+  /** A lease that existed when the outage began lasts for a whole TTL after it, even if its server recovers late. */
   #noteOutage(nowMs: number, leasesCannotExpire: boolean): void {
     const { running, lifeCount, leaseTtlMs, reconcileIntervalMs } = this.state
     const outage = this.#throughOutage
     this.#noExpirySinceMs = leasesCannotExpire ? (this.#noExpirySinceMs ?? nowMs) : undefined
     const sinceMs = this.#noExpirySinceMs
     if (sinceMs !== undefined) {
-      // A further outage counts only if masters can notice it and it began before the lease expired.
+      // A further outage counts only if masters can notice it, and if the lease had not expired when it began.
       const counts =
         outage === undefined
           ? this.#isPlaced(nowMs)
@@ -321,7 +339,7 @@ export class MemberHistory {
     const life = this.#life
     life.healthySinceMs = healthy ? (life.healthySinceMs ?? nowMs) : undefined
     if (hasBeenReady && nowMs - (life.healthySinceMs ?? nowMs) >= READY_AT_ONCE_MS) life.hasLease = true
-    // The previous life may be stopped before the present life has a lease of its own.
+    // The earlier life may be stopped before the present life has a lease of its own.
     const waits = this.#overlaps && !life.hasLease && nowMs - this.startedAtMs >= READY_AT_ONCE_MS
     if (waits && this.kind !== 'kube-apiserver') this.#startedUnready = true
     if (this.#isTakingOver(nowMs)) this.#startedUnready = true
@@ -335,12 +353,12 @@ function isStopped({ clientConnections, answering }: MemberState): boolean {
   return clientConnections === 'black-holed' && !answering
 }
 
-/** Whether the server runs on, executes the requests that it received while frozen, and still has its sidecar. */
+/** Whether the server has continued after a freeze, and its sidecar still exists. */
 function goesOn(state: MemberState): boolean {
   return state.clientConnections !== 'refused' && !isStopped(state) && !state.ended
 }
 
-/** The shortest time for which a lease outlasts its master, because the last renewal may be an interval old. */
+/** The shortest time for which a lease outlasts its master: the last renewal may be an interval old. */
 function slackOf({ leaseTtlMs, reconcileIntervalMs }: MemberState): number {
   return leaseTtlMs - reconcileIntervalMs
 }

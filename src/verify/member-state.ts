@@ -1,9 +1,9 @@
-/** The true state of one member of a fleet. The settings are those of its present life, or else of its last. */
+/** The true state of one member of a fleet. The settings are those of the present life, or else of the last life. */
 export interface MemberState {
   readonly name: string
   /** The address in Endpoints. Members behind one virtual address share it. */
   readonly address: string
-  /** A kube-apiserver keeps its own lease, and acts at its ticks only. */
+  /** A kube-apiserver maintains the list with its own reconciler, which acts only at its ticks. */
   readonly kind: 'apiserver-bootstrap' | 'kube-apiserver'
   readonly leaseTtlMs: number
   readonly reconcileIntervalMs: number
@@ -13,26 +13,26 @@ export interface MemberState {
   readonly leavesWhenUnready: boolean
   /** Whether the member runs, and was neither stopped nor frozen. */
   readonly running: boolean
-  /** Whether the member was stopped, even if it has ended by now. */
+  /** Whether the member has received SIGTERM, even if it has ended by now. False after SIGKILL. */
   readonly stopping: boolean
   /** Whether the process has ended, or has not begun. Of the two processes of a master, the sidecar counts. */
   readonly ended: boolean
   readonly frozen: boolean
-  /** Whether the member can read and write what it needs; after an outage, once its server has accepted a write. */
+  /** Whether the member can read and write what it needs; after an outage, once its server can write again. */
   readonly connected: boolean
   /** How much longer than usual each message to the API server or to the lease store takes, in milliseconds. */
   readonly delayMs: number
   /** Whether the server answers /readyz, ready or not. */
   readonly answering: boolean
-  /** Whether /readyz is ready, except perhaps for the `etcd` check. */
+  /** Whether the checks of /readyz succeed, except perhaps those of etcd. */
   readonly ready: boolean
   /** Whether /readyz is ready and the API server reaches its datastore. */
   readonly serves: boolean
   /** Whether the server answers, and only the checks of etcd fail. */
   readonly etcdFails: boolean
   /**
-   * Whether a fault makes requests to the server fail. `rest`: some fail, but the lease is renewed. `lease`: renewals
-   * may fail for too long.
+   * Whether a fault affects requests to the server. `rest`: some fail, but the lease is renewed. `lease`: renewals may
+   * fail for too long.
    */
   readonly impaired: 'no' | 'rest' | 'lease'
   /** What a client gets at the server's port. */
@@ -43,7 +43,7 @@ export interface MemberState {
   readonly renewing: boolean
   readonly storeFull: boolean
   readonly lifeCount: number
-  /** Whether the server has answered in the member's present life that it is ready; undefined without a life. */
+  /** Whether the server has answered, in the present life of the member, that it is ready; undefined without a life. */
   readonly hasBeenReady: boolean | undefined
   readonly connectionResets: number
   /** The error that ended the present life; undefined without one. */

@@ -8,13 +8,13 @@ export interface Moment {
   readonly histories: readonly MemberHistory[]
   readonly listings: readonly Successor[]
   readonly requests: readonly ObservedRequest[]
-  /** How many writes each master made in the last ten seconds. */
+  /** How many writes each master sent in the last ten seconds, by its name. New Events do not count. */
   readonly writes: ReadonlyMap<string, number>
   /** The observations of objects other than the lists since the last moment, each with the one before it. */
   readonly objects: readonly { readonly found: ObservedObjects; readonly before: ObservedObjects | undefined }[]
-  /** The present lists; undefined before the first. */
+  /** The latest version of each list, damage included; undefined before the first. */
   readonly latest: Readonly<Record<Listing['object'], Listing | undefined>>
-  /** Since when the slice has listed each of its addresses. */
+  /** Since when the slice has listed each of its addresses. Versions that are damage do not count. */
   readonly listedSinceMs: ReadonlyMap<string, number>
   /** Since when Endpoints and slice have listed different addresses; undefined while they agree. */
   readonly differSinceMs: number | undefined
@@ -28,17 +28,19 @@ export interface Moment {
   readonly objectsDamagedAtMs: number
   /** The last period in which no master could renew a lease; both ends are negative infinity if there was none. */
   readonly unrenewed: { readonly sinceMs: number; readonly untilMs: number }
-  /** The last moment at which no lease could expire; after it each lease has a whole TTL. 0 if there was none. */
+  /**
+   * The last moment at which no lease could expire; each lease lasts for a whole TTL from then. 0 if there was none.
+   */
   readonly leasesSinceMs: number
   /** When the state of a member last changed, an object was last damaged, or the checks began: the latest of these. */
   readonly changedAtMs: number
 }
 
-/** A version of a list, and the last version before it that was no damage. */
+/** A version of a list, and the last version before it that was not damage. */
 export interface Successor {
   readonly listing: Listing
   readonly before: Listing | undefined
-  /** Since when each previously listed address has been listed without a break. */
+  /** Since when each address of `before` has been listed without a break. */
   readonly since: ReadonlyMap<string, number>
 }
 
@@ -49,33 +51,37 @@ export interface Breach {
   readonly detail: string
 }
 
-/** A master may wait at least this long, in milliseconds, for renewals after an outage: kube-apiserver's TTL. */
+/**
+ * After an outage a master waits at most this long for renewals, or for its own TTL if that is longer, in milliseconds.
+ * This is the TTL of a kube-apiserver.
+ */
 const SUSPICION_MS = 15_000
 
 /** How long a request that was sent just before the end of an outage takes to time out, in milliseconds. */
 const LAST_ATTEMPT_MS = 2_000
 
+/** How long a master may wait for renewals after an outage, in milliseconds, if the longest TTL is `ttlMs`. */
 export function suspicionMs(ttlMs: number): number {
   return Math.max(ttlMs, SUSPICION_MS) + LAST_ATTEMPT_MS
 }
 
 /**
- * How long the fleet may take to be in sync after the last fault, in milliseconds. A TTL of more than 15 s adds to it,
- * because a master waits its own TTL for the others' renewals.
+ * How long the fleet may be out of sync after the last fault, in milliseconds. A TTL of more than 15 s adds to this
+ * time, because a master waits for the renewals of other masters as long as its own TTL.
  */
 export function recoveryMs({ bounds, histories }: Pick<Moment, 'bounds' | 'histories'>): number {
   const longestMs = Math.max(0, ...histories.map(({ ttlMs }) => ttlMs))
   return bounds.recoveryMs + Math.max(0, longestMs - SUSPICION_MS)
 }
 
-/** The addresses in the slice now, which clients use. */
+/** The addresses that clients use: those in the latest slice. */
 export function listedNow({ latest }: Moment): readonly string[] {
   return latest.slice?.addresses ?? []
 }
 
 /**
- * The masters that must correct the list, except those at `addresses`: this program's, if the fleet has any, because
- * they see a change at once; else the kube-apiservers, which see it at their next tick.
+ * The masters that must correct the list, without those at `addresses`. If the fleet has masters of this program, only
+ * these must: they see a change at once. Otherwise the kube-apiservers must, at their next ticks.
  */
 export function observers(all: readonly MemberHistory[], addresses: readonly string[] = []): readonly MemberHistory[] {
   const others = all.filter(({ address }) => !addresses.includes(address))
@@ -85,28 +91,32 @@ export function observers(all: readonly MemberHistory[], addresses: readonly str
 
 /**
  * Whether a holder of the address, perhaps a later life of this master, has a shorter TTL or is too slow to renew in
- * time. In etcd all holders share one lease, which has the TTL of the holder that renewed it last.
+ * time. In etcd all holders of an address share one lease, with the TTL of the holder that renewed it last.
  */
 export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: readonly MemberHistory[]): boolean {
   return all.some((other) => other.address === address && (other.state.leaseTtlMs < ttlMs || other.isTooSlow))
 }
 
 /**
- * If a kube-apiserver's tick creates the Service at the same moment as another client, the create is refused, because
- * the ClusterIP is allocated. Then this tick renews no lease.
+ * Whether this is a kube-apiserver that may have omitted a renewal since the last damage. If its tick creates the
+ * Service at the same moment as another client, the create is refused, because the ClusterIP is allocated. This tick
+ * then renews no lease.
  */
 export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, moment: Moment): boolean {
   const sinceMs = moment.nowMs - moment.objectsDamagedAtMs
   return kind === 'kube-apiserver' && sinceMs <= ttlMs + state.reconcileIntervalMs + lagMs
 }
 
-/** kube-apiserver writes slices without a guard, so such a write may be based on an old state. */
+/** Whether a kube-apiserver may have written this slice: without a guard, so perhaps from an old state. */
 export function isUnguarded({ object, by }: Listing, all: readonly MemberHistory[]): boolean {
   if (object !== 'slice') return false
   return all.some(({ kind, name }) => kind === 'kube-apiserver' && (by === undefined || name === by))
 }
 
-/** How old the state behind a write may be, in milliseconds: the lag of its writer, or the largest if unknown. */
+/**
+ * The greatest age of the state on which a write is based, in milliseconds: the lag of the writer, or the largest lag
+ * if the writer is unknown.
+ */
 export function ageOf({ by }: Listing, all: readonly MemberHistory[]): number {
   return Math.max(0, ...all.filter(({ name }) => by === undefined || name === by).map(({ lagMs }) => lagMs))
 }
@@ -137,7 +147,8 @@ export function latenessOf({ kind, state, lagMs }: MemberHistory): number {
 }
 
 /**
- * How many milliseconds slow messages delay a master's departure: its own messages, and those of the fastest confirmer.
+ * How much later a master may leave, in milliseconds, because of its own slow messages and those of the fastest
+ * confirmer. A kube-apiserver may leave another interval later.
  */
 export function departureLagMs(leaving: MemberHistory, { histories }: Moment): number {
   const others = histories.filter((other) => other !== leaving && other.goneSinceMs === undefined)
@@ -145,14 +156,14 @@ export function departureLagMs(leaving: MemberHistory, { histories }: Moment): n
   return latenessOf(leaving) + leaving.lagMs + confirmationMs
 }
 
-/** The addresses that a version of an object lacks and the version before it listed; none for damage. */
+/** The addresses that a version of a list lacks and its `before` lists; none for damage. */
 export function removedAddresses({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   const { addresses = [] } = listing
   return (before?.addresses ?? []).filter((address) => !addresses.includes(address))
 }
 
-/** The addresses that a version of an object lists and the version before it did not; none for damage. */
+/** The addresses that a version of a list contains and its `before` does not; none for damage. */
 export function addedAddresses({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   return (listing.addresses ?? []).filter((address) => before?.addresses?.includes(address) !== true)

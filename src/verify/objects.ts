@@ -1,7 +1,7 @@
 import { type Breach, latenessOf, type Moment, names, observers, recoveryMs, seconds } from './moment.ts'
 import { isWrite, type ObservedObjects, type ObservedService } from './observation.ts'
 
-/** Reasons of Events in which a master reports another writer. A drill has no such writer. */
+/** The reasons of Events in which a master reports a foreign writer. A drill has no foreign writer. */
 const BACK_OFFS = ['ForeignOverwrite', 'LeaseContested', 'OtherReconcilerActive', 'OtherLeaseStore']
 
 /** Endpoints and EndpointSlice that differ for too long while a master could correct them. */
@@ -22,15 +22,15 @@ export function excessiveWrites({ writes, bounds }: Moment): readonly Breach[] {
     .map(([by, count]) => ({ of: by, detail: `${by} wrote ${count} times in 10 s` }))
 }
 
-/** Writes, except of leases and Events, although nothing has changed for the recovery time. */
+/** Writes although nothing has changed for the recovery time. Writes of leases and new Events do not count. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
   const writes = requests.filter((one) => isWrite(one) && !one.request.path.includes('/leases'))
   if (writes.length === 0) return []
   if (histories.every(({ healthySinceMs }) => healthySinceMs === undefined)) return []
   const lagMs = Math.max(0, ...histories.map((history) => history.lagMs))
-  // The address of a master that is neither healthy nor gone may come and go at any time. After a period in which no
-  // lease could expire, the TTL of a master that is gone counts from the end of that period.
+  // The address of a master that is neither healthy nor gone may be added or removed at any time. After a period in
+  // which no lease could expire, the TTL of a master that is gone counts from the end of that period.
   const settledMs = histories.map(({ healthySinceMs, goneSinceMs = Number.POSITIVE_INFINITY, ttlMs }) =>
     healthySinceMs === undefined ? Math.max(goneSinceMs, leasesSinceMs) + ttlMs : 0,
   )
@@ -82,7 +82,7 @@ export function missingNamespaces({ nowMs, histories, missing, bounds }: Moment)
 
 export function failed({ histories }: Moment): readonly Breach[] {
   return histories.flatMap(({ name, state: { failure, lifeCount } }) => {
-    // A master that etcd refuses for a minute at its start must exit.
+    // A master must exit if a full etcd refuses its writes for a minute at its start.
     if (failure === undefined || /still refused after .*database space exceeded/.test(`${failure}`)) return []
     return [{ of: `${name} ${lifeCount}`, detail: `${name}: ${failure}` }]
   })

@@ -28,12 +28,12 @@ interface ObservedPort {
   readonly nodePort: number | undefined
 }
 
-/** Whether the request is a write of any object except an Event. */
+/** Whether the request is a write, except one that creates an Event. */
 export function isWrite({ request }: ObservedRequest): boolean {
   return request.method !== 'GET' && !request.path.endsWith('/events')
 }
 
-/** The addresses that the Endpoints or the EndpointSlice `default/kubernetes` list, from `atMs` on. */
+/** The addresses that Endpoints or EndpointSlice `default/kubernetes` lists, from `atMs` on. */
 export interface Listing {
   readonly atMs: number
   readonly object: 'endpoints' | 'slice'
@@ -53,9 +53,9 @@ export interface Bounds {
   readonly listedMs: number
   /** How long Endpoints and EndpointSlice may differ. */
   readonly agreementMs: number
-  /** From the last fault until the fleet is in sync. An outage ends when the API server accepts a write. */
+  /** How long after the last fault the fleet may be out of sync. An outage ends when the API server accepts a write. */
   readonly recoveryMs: number
-  /** Events do not count. */
+  /** How many writes one master may send in ten seconds. New Events do not count. */
   readonly writesPerTenSeconds: number
 }
 
@@ -66,7 +66,7 @@ export const faultTimes = {
    * hang for 3 s, and succeed in the end.
    */
   noticedMs: 4_500,
-  /** For this long after a fault of requests ends, a request may still hang, or a watch event be missing. */
+  /** For this long after a fault of requests ends, a request may still hang, and a lost watch event be missing. */
   requestMs: 10_000,
 } as const
 

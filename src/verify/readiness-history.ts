@@ -1,12 +1,16 @@
 import type { MemberState } from './member-state.ts'
 
 /**
- * How long a master takes to notice and publish that its server is ready again, in milliseconds. It takes longer if
- * probes must time out first (`silent`). It also takes longer if the master may have published that its server is not
- * ready (`stated`), because a master takes that back only after two seconds.
+ * How long a master takes at most, in milliseconds, to notice and publish that its server is ready again.
+ * - `answered`: the server answered all probes meanwhile.
+ * - `stated`: the master may have published that its server is unready. It then publishes `ready` only after two
+ *   seconds.
+ * - `silent`: probes must time out first.
  */
 const NOTICED_MS = { answered: 1_500, stated: 3_500, silent: 5_000 }
-/** The shortest unreadiness after which a master leaves: three seconds, less the error of a clock. */
+/**
+ * The shortest unreadiness after which a master may leave, in milliseconds: three seconds, less the error of a clock.
+ */
 const LEAVES_MS = 2_900
 
 /** A past or present period. A present one ends at infinity. */
@@ -16,11 +20,11 @@ export interface Period {
 }
 
 export interface Circumstances {
-  /** Whether the member was certainly listed a moment ago. */
+  /** Whether the member was certainly listed within the last second. */
   readonly isPlaced: boolean
   /** Whether the present life was started while the server was not ready. */
   readonly startedUnready: boolean
-  /** Whether probes may have failed until a moment ago. */
+  /** Whether a fault may have made probes fail until a few seconds ago. */
   readonly isImpaired: boolean
   /** Whether a new life has begun since the last note. */
   readonly isAnother: boolean
@@ -28,22 +32,23 @@ export interface Circumstances {
 }
 
 /**
- * When the server of one member was ready, and what its master may have published. All times are true time. Other code
- * only reads the fields.
+ * When the server of one member was ready, and what its master may have published about that. All times are true time.
+ * Other code only reads the fields.
  */
 export class ReadinessHistory {
+  /** The last period in which the server did not serve, perhaps the present one; undefined if it always served. */
   unserving: Period | undefined
   /**
-   * Since when the server has been unready while its master could publish that. Undefined while the server is ready,
-   * and if the master was not listed when the server became unready.
+   * Since when the server has answered that it is unready, while its master could publish that. Undefined at other
+   * times, and if the master was not listed when the server became unready.
    */
   cleanlyUnreadySinceMs: number | undefined
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
-  /** Whether the master was listed when {@link unserving} began, and was neither stopped nor started since. */
+  /** Whether the master was listed when {@link unserving} began, and has run without a break since. */
   #wasPlaced = false
   #clean: Period | undefined
 
-  /** Whether the server is unready, or was so recently that its master may still publish that. */
+  /** Whether the server does not serve, or failed so recently that its master may still publish that. */
   get mayStillSeemUnready(): boolean {
     return this.#unready !== undefined
   }
@@ -54,12 +59,12 @@ export class ReadinessHistory {
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
-  /** {@link unserving}, if the master was listed when that period began and was not stopped or started since. */
+  /** {@link unserving}, if the master was listed when it began, and has run without a break since. */
   get unservingInPlace(): Period | undefined {
     return this.#wasPlaced ? this.unserving : undefined
   }
 
-  /** Whether the server has been unready for so long that its master may leave. */
+  /** Whether the server has not served for so long that its master may leave. */
   mayLeave(nowMs: number): boolean {
     return this.#unready !== undefined && nowMs - this.#unready.sinceMs >= LEAVES_MS
   }
@@ -74,7 +79,7 @@ export class ReadinessHistory {
     const period = this.unserving
     if (period?.untilMs === Number.POSITIVE_INFINITY) this.unserving = { ...period, untilMs: nowMs }
     const unready = this.#unready
-    // A master with failing probes may not notice that its server is ready again.
+    // While a fault affects its probes, a master may not notice that its server is ready again.
     if (unready !== undefined && impaired === 'no') {
       unready.servesSinceMs ??= nowMs
       const stated = unready.servesSinceMs - unready.sinceMs >= LEAVES_MS
@@ -96,9 +101,9 @@ export class ReadinessHistory {
     this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
-    // A master with its lease in another store can publish that its server's own etcd is dead.
+    // A master whose lease is in another store can publish that its server's own etcd fails.
     const hasLease = running && (connected || (etcdFails && renewing)) && !startedUnready
-    // A master with failing requests may not notice that its server is not ready.
+    // While a fault affects its requests, a master may not notice that its server is not ready.
     const clean = answering && (!ready || etcdFails) && impaired === 'no' && hasLease && leavesWhenUnready
     if (!clean) this.cleanlyUnreadySinceMs = undefined
     else if (isPlaced) this.cleanlyUnreadySinceMs ??= nowMs

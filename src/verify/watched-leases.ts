@@ -8,7 +8,7 @@ export interface LeaseWorld {
   open(): MasterLeases
   /** Lets this many milliseconds pass, for the store and its clients. */
   pass(ms: number): Promise<void>
-  /** From now on no client may delete expired leases. Left out if the store itself expires leases. */
+  /** From now on the store refuses to delete expired leases. Left out if the store itself expires leases. */
   refuseDeletes?(): void
   /** Closes everything that the world has opened. Called after all watches have ended. */
   close(): Promise<void>
@@ -17,7 +17,7 @@ export interface LeaseWorld {
 /** The signal of calls that are not aborted. */
 export const signal: AbortSignal = new AbortController().signal
 
-/** All clients watch the leases, and list them at each change. */
+/** Opens clients. Each client watches the leases, and lists them at each change. */
 export class WatchedStore {
   readonly world: LeaseWorld
   readonly #end = new AbortController()
@@ -47,7 +47,7 @@ export class WatchedStore {
     return this.world.pass(Math.min(this.world.ttlMs / 10, 1_000))
   }
 
-  /** Waits until the watch of `leases` has reported more than `before` changes. Rejects after half a TTL. */
+  /** Waits until the watch of `leases` has reported more than `before` changes in all. Rejects after half a TTL. */
   async untilReported(leases: MasterLeases, before: number, what = 'a change'): Promise<void> {
     const { ttlMs } = this.world
     const everyMs = Math.min(ttlMs / 20, 500)
@@ -57,7 +57,10 @@ export class WatchedStore {
     }
   }
 
-  /** `agoMs`: the age of the last renewal. Rejects if a lease is still listed half a TTL after its end. */
+  /**
+   * Waits until all leases have expired. `agoMs`: the age of the last renewal. Rejects if a lease is still listed half
+   * a TTL after its end.
+   */
   async untilNobodyIsListed(leases: MasterLeases, agoMs: number): Promise<void> {
     const { ttlMs } = this.world
     for (let passedMs = agoMs; ; passedMs += ttlMs / 20) {
@@ -76,7 +79,7 @@ export class WatchedStore {
   }
 }
 
-/** The record of a ready master at this address, in its first life. */
+/** The record of a ready master at this address, in its first life. `more` overrides fields. */
 export function holder(address: string, more: Partial<Holder> = {}): Holder {
   return {
     instanceId: `${address} first`,
@@ -97,7 +100,10 @@ export async function statesIn(leases: MasterLeases): Promise<(readonly [string,
   return (await leases.list(signal)).map((lease) => [lease.address, lease.holder?.state])
 }
 
-/** Aborts an attempt after `turns - 1` microtasks. Rejects if the attempt does, except with the signal's reason. */
+/**
+ * Aborts an attempt after `turns - 1` microtasks. Rejects as the attempt does, but resolves if the attempt rejects with
+ * the reason of its signal.
+ */
 export async function giveUp(store: WatchedStore, turns: number, attempt: (signal: AbortSignal) => Promise<void>) {
   const controller = new AbortController()
   const reason = new Error('out of time')

@@ -78,7 +78,9 @@ export function judgeServiceCidr({ serviceCidrs }: Pick<Parts, 'serviceCidrs'>, 
   }
 }
 
-/** Advises no deletion: a deleted ServiceCIDR stays until its last ClusterIP is gone, and blocks new Services. */
+/**
+ * Advises against a deletion: a deleted ServiceCIDR stays until its last ClusterIP is gone, and blocks new Services.
+ */
 function otherRange(found: readonly string[], wanted: readonly string[]): string {
   const flag = `check --service-cluster-ip-range first: the cluster has ${found.join(',')}`
   const second = `if that really is wrong, create a second ServiceCIDR of ${wanted.join(',')}, and delete nothing`
@@ -103,7 +105,7 @@ export function judgeClusterIps({ services }: Pick<Parts, 'services'>, context: 
     const held = claimed.map(({ service }) => service)
     const fault = faultOf(name, isInRange, context)
     if (fault !== undefined) {
-      // No allocator is responsible for an address outside all ranges, so its IPAddress would stay.
+      // No allocator frees an address outside all ranges, so the IPAddress would stay.
       const forget = kubectlDelete(ipAddressResource, { name }, '--ignore-not-found')
       // The check kubernetes-service judges the ClusterIP of default/kubernetes.
       const others = held.filter((one) => keyOfObject(one) !== keyOf(KUBERNETES_SERVICE))
@@ -142,7 +144,10 @@ function faultOf(
   return { expected: `a ClusterIP in ${demanded ?? 'a ServiceCIDR'}`, found: `ClusterIP ${name}` }
 }
 
-/** Demanded ranges replace those of the default ServiceCIDR. Undefined if neither of these two is known. */
+/**
+ * A test whether an address is in a ServiceCIDR. Demanded ranges replace those of the default ServiceCIDR. Undefined if
+ * neither demanded ranges nor the default ServiceCIDR are known.
+ */
 function rangeTest(context: CheckContext): ((name: string) => boolean) | undefined {
   const { serviceClusterIpRange: demanded } = context.expect
   const found = partOf(context, 'serviceCidrs') ?? []
@@ -151,7 +156,7 @@ function rangeTest(context: CheckContext): ((name: string) => boolean) | undefin
   return others.length < found.length ? addressTest(found.flatMap(rangesOf)) : undefined
 }
 
-/** The Service to which the IPAddress refers comes first, then the oldest. */
+/** Sorts Services: first the one to which the IPAddress refers, then the others, the oldest first. */
 function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): readonly Service[] {
   const rank = (service: Service): string => {
     const owns = ipAddress !== undefined && refersTo(ipAddress, refOfObject(service))
@@ -160,7 +165,9 @@ function byAge(held: readonly Service[], ipAddress: IpAddress | undefined): read
   return held.toSorted((a, b) => (rank(a) < rank(b) ? -1 : 1))
 }
 
-/** The fields that an ExternalName loses (upstream's dropTypeDependentFields) or may not have (source ranges). */
+/**
+ * The fields that a Service loses as ExternalName (upstream: dropTypeDependentFields), or may not have (source ranges).
+ */
 export const typeFields = [
   'ipFamilies',
   'ipFamilyPolicy',
@@ -173,16 +180,16 @@ export const typeFields = [
 ] as const
 
 /**
- * Changes the type and back, because a ClusterIP is immutable otherwise. The first change makes the server delete the
- * IPAddress, even if it belongs to another Service. `between` then creates the IPAddress again, or deletes one that the
- * server left.
+ * Commands that change the type to ExternalName and back, because otherwise a ClusterIP is immutable. The first change
+ * makes the server delete the IPAddress, even if it belongs to another Service. `between` then creates the IPAddress
+ * again, or deletes one that the server left.
  */
 function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
   const { type, ports, loadBalancerSourceRanges } = service.spec ?? {}
   const forbidden = loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges: null }
   const families = serviceRanges(context)?.map(({ family }) => `IPv${family}`)
   const isServed = families === undefined || (service.spec?.ipFamilies ?? []).every((one) => families.includes(one))
-  // The server refuses a family that it no longer has.
+  // The server refuses a family for which it has no range.
   const lost = typeFields.filter((name) => isServed || (name !== 'ipFamilies' && name !== 'ipFamilyPolicy'))
   const restored = picked(service.spec ?? {}, lost)
   return [
@@ -193,7 +200,7 @@ function newClusterIp(service: Service, between: readonly Command[], context: Ch
   ]
 }
 
-/** {@link judgeClusterIps} judges the ClusterIPs themselves. */
+/** Judges the IPAddress of each ClusterIP. {@link judgeClusterIps} judges the ClusterIPs themselves. */
 export function judgeIpAddresses(
   { services, ipAddresses }: Pick<Parts, 'services' | 'ipAddresses'>,
   context: CheckContext,
@@ -268,8 +275,7 @@ export function judgeNodePorts({ services }: Pick<Parts, 'services'>, context: C
 }
 
 /**
- * The first patch also renames the port: otherwise the server completes it from the old port of the same name, and so
- * sets the NodePort again.
+ * The first patch also renames the port. Otherwise the server copies the NodePort from the old port of the same name.
  */
 function newNodePort(service: Service, port: number): readonly Command[] {
   const { ports, healthCheckNodePort, externalTrafficPolicy } = service.spec ?? {}
@@ -296,7 +302,7 @@ function objectOf(service: Service): string {
   return `Service ${keyOfObject(service)}`
 }
 
-/** The allocator of the server refuses a dry run only if it has no range at all. */
+/** In a dry run the allocator of the server refuses a Service only if the allocator has no range at all. */
 export function judgeClusterIpDryRun(
   { clusterIpDryRun }: Pick<Parts, 'clusterIpDryRun'>,
   context: CheckContext,
@@ -318,8 +324,8 @@ export function judgeClusterIpDryRun(
 }
 
 /**
- * An accepted dry run of a NodePort shows nothing. Then the check needs a bitmap in etcd with a free number, or a
- * server that maintains its allocations itself.
+ * An accepted dry run does not show that a NodePort is free. So this check also needs a bitmap in etcd with a free
+ * number, or a server that maintains its allocations itself.
  */
 export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDryRun'>, context: CheckContext): Verdict {
   if (nodePortDryRun.type === 'refused' && partOf(context, 'clusterIpDryRun')?.type === 'refused') {

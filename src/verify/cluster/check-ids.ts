@@ -2,7 +2,7 @@
 interface CheckText {
   /** What the check expects, as a sentence. */
   readonly title: string
-  /** The consequence if that does not hold. */
+  /** The consequence if the check fails. */
   readonly why: string
 }
 

@@ -18,20 +18,23 @@ import type { CheckContext, Expectations, Part, PartName, Parts } from './state.
 import { judgeDuplicates, judgeOrphans, judgeServiceEndpoints, judgeServiceSlices } from './workloads.ts'
 import { judgeWriters } from './writers.ts'
 
-/** The caller's expectations and sources, which decide what checks run by default. */
+/** The expectations and sources of the caller, which decide which checks run by default. */
 interface Asked {
   readonly expect: Expectations
   readonly source: Pick<ClusterSource, 'etcd' | 'leaseStore' | 'probe' | 'watchMs'>
 }
 
 interface Check<Need extends PartName> {
-  /** Without these parts the check is skipped. */
+  /** If one of these parts was not read, the check is skipped. */
   readonly needs: readonly Need[]
-  /** With these parts the check is stricter. */
+  /** The check, or the remedy of a finding, also uses these parts if they were read. */
   readonly wants?: readonly PartName[]
-  /** Whether the check runs if no checks are named. @default always */
+  /** Whether the check runs if the caller names no checks. @default always */
   isAsked?(asked: Asked): boolean
-  /** Whether a finding counts without a second reading: the first is so long that it shows no transient state. */
+  /**
+   * Whether a finding counts without a second reading, because the first takes so long that it shows no transient
+   * state.
+   */
   readonly isConfirmed?: true
   /** Pure. */
   judge(parts: Pick<Parts, Need>, context: CheckContext): Verdict
@@ -45,7 +48,7 @@ function define<Need extends PartName>(check: Check<Need>): AnyCheck {
   return check as unknown as AnyCheck
 }
 
-/** The three objects of default/kubernetes and the range, which must agree. */
+/** The three objects `default/kubernetes` and the range of Services, which must agree. */
 const relatedObjects: readonly PartName[] = [
   'kubernetesService',
   'kubernetesEndpoints',
@@ -85,7 +88,7 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'clock-skew': define({
     needs: [],
     wants: ['serverProbes', 'masterLeases'],
-    // Leases in etcd contain no timestamps.
+    // Without probes only the renew times of Lease objects show a clock. Leases in etcd contain no renew time.
     isAsked: ({ source }) =>
       source.probe !== undefined || source.etcd === undefined || source.leaseStore === 'kubernetes',
     judge: judgeClocks,
@@ -133,7 +136,7 @@ export function needsConfirmation(id: CheckId): boolean {
   return checks[id].isConfirmed !== true
 }
 
-/** Skipped if a part that the check needs was not read. Pure. */
+/** The verdict of a check: `skipped` if a part that the check needs was not read. Pure. */
 export function evaluate(id: CheckId, context: CheckContext): Verdict {
   const { needs, judge } = checks[id]
   const parts: Record<string, unknown> = {}

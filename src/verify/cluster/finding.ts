@@ -5,12 +5,12 @@ import { shellWord } from '../../runtime/shell.ts'
 
 /**
  * A command without the flags of the connection, which {@link shellLine} adds. With `by-hand` the only argument is an
- * instruction for what no command can do from here.
+ * instruction for a person.
  */
 export interface Command {
   readonly tool: 'kubectl' | 'apiserver-bootstrap' | 'by-hand'
   readonly args: readonly string[]
-  /** An object for its standard input. */
+  /** The object that the command reads from its standard input, as JSON. */
   readonly input?: unknown
 }
 
@@ -20,7 +20,7 @@ export interface Finding {
   readonly object: string
   readonly expected: string
   readonly found: string
-  /** The commands that repair it, to be run in this order. */
+  /** The commands that remove the difference, in the order in which they must run. */
   readonly remedy: readonly Command[]
 }
 
@@ -30,7 +30,7 @@ export type Verdict =
   | { readonly status: 'failed'; readonly findings: readonly Finding[] }
   | { readonly status: 'skipped'; readonly reason: string }
 
-/** Failed with the findings; without any, held with `found`. */
+/** `failed` with the findings; without findings, `held` with `found`. */
 export function verdictOf(findings: readonly Finding[], found: string): Verdict {
   return findings.length === 0 ? { status: 'held', found } : { status: 'failed', findings }
 }
@@ -54,7 +54,7 @@ export function kubectlApply(object: unknown): Command {
 
 type Kind = Pick<Resource<KubeObject>, 'plural'>
 
-/** A merge patch of one object; `null` removes a field. */
+/** A merge patch of one object; a field that is `null` in the patch is removed. */
 export function kubectlPatch(kind: Kind, ref: ObjectRef, patch: unknown, ...more: readonly string[]): Command {
   return kubectl('patch', ...wordsOf(kind, ref), ...more, '--type=merge', `--patch=${JSON.stringify(patch)}`)
 }
@@ -67,7 +67,7 @@ function wordsOf({ plural }: Kind, { namespace, name }: ObjectRef): readonly str
   return [plural, name, ...(namespace === undefined ? [] : [`--namespace=${namespace}`])]
 }
 
-/** Runs these controllers beside a cluster, without registering a master's address. */
+/** Runs these controllers, separated by commas, beside a cluster, without registering the address of a master. */
 export function runControllers(controllers: string, ...flags: readonly string[]): Command {
   const fixed = ['--endpoint-reconciler-type=none', `--controllers=${controllers}`, '--health-bind-address=127.0.0.1:0']
   return { tool: 'apiserver-bootstrap', args: ['run', ...fixed, ...flags] }
@@ -77,13 +77,13 @@ export function byHand(instruction: string): Command {
   return { tool: 'by-hand', args: [instruction] }
 }
 
-/** The flags with which the printed commands reach the same cluster. */
+/** The flags, by tool, with which the printed commands reach the checked cluster. */
 export interface CommandFlags {
   readonly kubectl: readonly string[]
   readonly 'apiserver-bootstrap': readonly string[]
 }
 
-/** The commands as one line for a POSIX shell; manual steps are a comment at the end. */
+/** The commands as one line for a POSIX shell; the instructions for a person are a comment at the end. */
 export function shellLine(commands: readonly Command[], flags: CommandFlags): string {
   const lines = commands.flatMap(({ tool, args, input }) => {
     if (tool === 'by-hand') return []

@@ -29,7 +29,7 @@ import { type CheckContext, type Parts, partOf } from './state.ts'
 export const ENDPOINTS = 'Endpoints default/kubernetes'
 const SLICE = 'EndpointSlice default/kubernetes'
 
-/** Other checks judge which masters are listed. */
+/** Judges addresses, ports and label of the Endpoints. Other checks judge which masters are listed. */
 export function judgeEndpoints(
   { kubernetesEndpoints: current }: Pick<Parts, 'kubernetesEndpoints'>,
   context: CheckContext,
@@ -72,8 +72,8 @@ function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined)
 }
 
 /**
- * The right Endpoints: with the usable addresses of the found ones, or, if these have none, of the slice. Undefined if
- * no address or port is known.
+ * The Endpoints as they should be, with the usable addresses of the present Endpoints or, if there are none, of the
+ * slice. Undefined if no usable address or no port is known.
  */
 export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
   const usable = [...new Set(addressesIn(partOf(context, 'kubernetesEndpoints')).filter((one) => isListable(one)))]
@@ -81,7 +81,7 @@ export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
   return own.length === 0 ? undefined : endpointsOf(own, context)
 }
 
-/** Undefined if no port is known. */
+/** Undefined if no port of the API servers is known. */
 function endpointsOf(own: readonly string[], context: CheckContext): Endpoints | undefined {
   const securePort = securePortOf(context)
   if (securePort === undefined) return undefined
@@ -99,8 +99,8 @@ function endpointsOf(own: readonly string[], context: CheckContext): Endpoints |
 }
 
 /**
- * Makes Endpoints and slice list these addresses. Without an address or a known port, the only remedy is to start a
- * master, because the list must never become empty.
+ * Commands that make Endpoints and slice list these addresses. If `addresses` is empty or no port is known, the only
+ * remedy is to run a master: the list must never become empty.
  */
 export function relist(addresses: readonly string[], context: CheckContext): readonly Command[] {
   const wanted = addresses.length === 0 ? undefined : endpointsOf(addresses, context)
@@ -112,7 +112,9 @@ export function relist(addresses: readonly string[], context: CheckContext): rea
   ]
 }
 
-/** Checks the slice against {@link wantedEndpoints}, and the second slice for usable addresses and the same ports. */
+/**
+ * Checks the slice against {@link wantedEndpoints}. Checks that a second slice has usable addresses and the same ports.
+ */
 export function judgeSlice(
   { kubernetesSlices }: Pick<Parts, 'kubernetesSlices' | 'kubernetesEndpoints'>,
   context: CheckContext,
@@ -142,7 +144,7 @@ function sliceFinding(
   wanted: EndpointSlice,
   context: CheckContext,
 ): Finding {
-  // A merge patch preserves labels that it does not name.
+  // A merge patch preserves a label that it does not name, so it must name each foreign label to remove it.
   const foreign = Object.keys(own?.metadata?.labels ?? {}).map((label) => [label, null] as const)
   const labels = { ...Object.fromEntries(foreign), ...wanted.metadata?.labels }
   const changed = { metadata: { labels }, endpoints: wanted.endpoints, ports: wanted.ports }
@@ -176,7 +178,10 @@ function sliceFinding(
   }
 }
 
-/** The leases decide between two different lists. Undefined if the slice is empty, or lists the same addresses. */
+/**
+ * The remedy if Endpoints and slice list different addresses: the leases decide. Undefined if the slice is empty, or
+ * lists the same addresses.
+ */
 function otherAddresses(
   own: EndpointSlice | undefined,
   wanted: EndpointSlice,

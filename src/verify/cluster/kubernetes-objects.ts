@@ -10,8 +10,8 @@ export function ownSlice(context: CheckContext): EndpointSlice | undefined {
 }
 
 /**
- * The API servers' port, by majority of Endpoints, slice and Service, so that one wrong object is recognised. If all
- * differ, the first that states a port decides. Undefined if none does.
+ * The port of the API servers: the one that most of Endpoints, slice and Service state, so that one wrong object is
+ * recognised. If all differ, the first of these that states a port decides. Undefined if none does.
  */
 export function securePortOf(context: CheckContext): number | undefined {
   const stated = [
@@ -22,7 +22,7 @@ export function securePortOf(context: CheckContext): number | undefined {
   return stated.find((port, index) => stated.indexOf(port) !== index) ?? stated[0]
 }
 
-/** The targetPort of the Service's HTTPS port; undefined if there is none, or if it is not a number. */
+/** The `targetPort` of the Service's port 443; undefined if there is none, or if it is not a number. */
 export function targetPortOf(service: Service | undefined): number | undefined {
   const port = service?.spec?.ports?.find((one) => one.port === SERVICE_PORT)?.targetPort as unknown
   return typeof port === 'number' ? port : undefined

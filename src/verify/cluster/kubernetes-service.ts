@@ -91,18 +91,18 @@ function clusterIpFindings(
   return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
 }
 
-/** Creates the Endpoints again, because a server deletes them with their Service. */
+/** Commands that create the Endpoints again, because an API server deletes them with their Service. */
 function endpointsAgain(context: CheckContext): readonly Command[] {
   const wanted = wantedEndpoints(context)
   return wanted === undefined ? [] : [kubectlApply(wanted)]
 }
 
-/** Whether an address is the one after the network address of some range that a server may have. */
+/** Whether an address may be the first one after the network address of a range of Services. */
 function isFirstOfSomeRange(value: bigint | undefined): boolean {
   return value !== undefined && (value - 1n) % FEWEST_ADDRESSES === 0n
 }
 
-/** Checks type, ports and selector: what a master would correct. */
+/** Checks type, ports and selector, which a master would correct. */
 function specFindings(service: Service, settings: ServiceSettings): readonly Finding[] {
   const plan = planService(service, settings, true)
   if (plan.type !== 'update') return []
@@ -114,7 +114,7 @@ function specFindings(service: Service, settings: ServiceSettings): readonly Fin
     ...(Object.keys(removedAnnotations).length > 0 && { metadata: { annotations: removedAnnotations } }),
     spec: { type, ports, ...((service.spec?.clusterIP ?? '') === '' && { clusterIP, clusterIPs }), ...removed },
   })
-  // Without a known range we cannot name the address that the Service must get.
+  // If the range is unknown, so is the address that the Service must get.
   const remedy = clusterIP === '' ? [runMaster()] : [patch]
   return plan.reasons.map((reason): Finding => {
     const [expected, found] = differenceOf(reason, service, plan.object)
@@ -122,7 +122,7 @@ function specFindings(service: Service, settings: ServiceSettings): readonly Fin
   })
 }
 
-/** A merge patch that removes the fields which only `found` has. */
+/** The part of a merge patch that removes the fields which only `found` has. */
 function removedFields(found: object, wanted: object): Readonly<Record<string, null>> {
   const names = Object.keys(found).filter((name) => !Object.hasOwn(wanted, name))
   return Object.fromEntries(names.map((name) => [name, null]))
@@ -153,7 +153,7 @@ function labelFindings({ metadata }: Service): readonly Finding[] {
   ]
 }
 
-/** Without the slice of its family, a second ClusterIP reaches no API server. */
+/** Checks that a second ClusterIP has a slice of its family. Without this slice it reaches no API server. */
 function familyFindings({ spec }: Service, context: CheckContext): readonly Finding[] {
   const slices = partOf(context, 'kubernetesSlices')
   const clusterIPs = spec?.clusterIPs ?? []
@@ -174,7 +174,7 @@ function familyFindings({ spec }: Service, context: CheckContext): readonly Find
 }
 
 function nodePortOf({ spec }: Service): number {
-  // Masters create NodePort Services without session affinity, so one with affinity is not taken for theirs.
+  // Masters create NodePort Services only without session affinity.
   if (spec?.type !== 'NodePort' || (spec.sessionAffinity ?? 'None') !== 'None') return 0
   return spec.ports?.find(({ port }) => port === SERVICE_PORT)?.nodePort ?? 0
 }

@@ -19,8 +19,9 @@ interface ExpectedList {
 }
 
 /**
- * Expected addresses of two families are compared with the Endpoints (the first family) and with the second slice. With
- * one family only the Endpoints are checked.
+ * If the expected addresses have two families, compares those of the first family with the Endpoints, and the others
+ * with the second slice. Expected addresses of one family are compared with the Endpoints only. The first family is
+ * that of the Endpoints or, if these are empty, of the first expected address.
  */
 export function judgeExpected(
   { kubernetesEndpoints }: Pick<Parts, 'kubernetesEndpoints'>,
@@ -71,19 +72,19 @@ function listFinding(object: string, listed: readonly string[], expected: string
   return { object, expected, found: `lists ${listed.join(', ') || 'nobody'}`, remedy: [remedy] }
 }
 
-/** Not a command, because a running master that advertises the address would list it again. */
+/** An instruction, not a command, because a running master that advertises the address would list it again. */
 function removeSecond(address: string, slice: string): string {
   const others = 'masters that all have two addresses create it again'
   return `if a master advertises ${address}, correct its --advertise-address; otherwise delete EndpointSlice default/${slice}: ${others}`
 }
 
-/** Not a command, because a sidecar that runs here would hold the address without an API server behind it. */
+/** An instruction, not a command, because a sidecar on this machine would hold the address without an API server. */
 function seekMaster(address: string): string {
   const questions = `is its API server ready, is its sidecar running, and does it advertise ${address}?`
   return `on the master that should be listed: ${questions} Its log says why it is not listed`
 }
 
-/** Removes the leases of an address, unless somebody renews them. */
+/** Removes the leases of an address, except those that a master renews. */
 export function evict(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
 }
@@ -108,7 +109,7 @@ export function judgeLeases(
     return skipped('there are no Leases of masters; with --etcd-servers those in etcd are checked')
   }
   if (addressesIn(kubernetesEndpoints).length === 0) return skipped('the Endpoints are empty: see kubernetes-endpoints')
-  // A lease in etcd disappears when it expires: all sidecars may be down, or the prefix may be wrong.
+  // A lease in etcd disappears when it expires. So all sidecars may be down, or the prefix may be wrong.
   if (leases.length === 0) return verdictOf([withoutLeases], '')
   const rows = rowsOf(context)
   const right = leasedAddresses(rows)
@@ -126,7 +127,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
     switch (code) {
       case 'listed-without-lease':
       case 'no-lease':
-        // A record outlives its lease, so only a listed master needs both.
+        // A record outlives its lease. So a record without a lease is a fault only if the address is listed.
         if (listed !== true) return []
         return [{ object, expected: 'a live lease', found: message, remedy: relist(right, context) }]
       case 'not-listed':
@@ -136,8 +137,8 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
       case 'misplaced-value':
       case 'unlistable-value':
         return [{ object, expected: 'the lease of a master', found: message, remedy: away }]
-      // Other conflicts are no fault: a kube-apiserver has no record, and the JSON of an old cluster has its address in
-      // the key.
+      // The check `shared-addresses` judges `shared-address`, and the finding `stale` below stands for `not-renewed`.
+      // `no-holder` and `json-value` are no faults: a kube-apiserver writes no record, and the address is in the key.
       default:
         return []
     }
@@ -145,7 +146,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
   return verdict === 'stale' && noted.length === 0 ? [stale] : noted
 }
 
-/** Deletes one lease by its name: {@link evict} needs an address, and removes all leases of that address. */
+/** Deletes one lease by its id. {@link evict} needs an address, and removes all leases of that address. */
 function deletion(id: string): readonly Command[] {
   const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
   if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]
@@ -166,13 +167,16 @@ export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLea
   return verdictOf(findings, 'each address is held by one')
 }
 
-/** In etcd the hosts share one lease, which can only be removed with all of their records. */
+/** In etcd all hosts with this address share one lease. It can only be removed with the records of all of them. */
 function separation(address: string): string {
   const evict = `apiserver-bootstrap masters evict ${address} --yes --force`
   return `give one of them another --advertise-address; if it is gone, ${evict} removes the records of both`
 }
 
-/** The lease that was renewed last comes first, even if it ends earlier: a dead host's lease may have a longer TTL. */
+/**
+ * The lease that was renewed last comes first, even if it ends before another: the lease of a dead host may have a
+ * longer TTL.
+ */
 function byRenewal(a: InspectedLease, b: InspectedLease): number {
   const renewedMs = ({ life }: InspectedLease): number =>
     life.type === 'renewed' && life.leftMs !== undefined ? life.leftMs - life.ttlMs : Number.NEGATIVE_INFINITY

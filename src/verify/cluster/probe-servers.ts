@@ -11,7 +11,7 @@ import type { ProbedServer } from './state.ts'
 /** How each listed address is probed. */
 export interface Probing {
   readonly ask: ServerProbe
-  /** Where to dial instead, by listed address. */
+  /** Where to connect instead, by listed address. */
   readonly targets: ReadonlyMap<string, HostPort>
   /** Called with each address in `targets` that is not listed and therefore not probed. */
   readonly onUnlisted?: ((address: string) => void) | undefined
@@ -23,10 +23,10 @@ export interface ListedServers {
   readonly service: Service | undefined
 }
 
-/** Limited, because any client with the right to write Endpoints may have listed a thousand addresses. */
+/** The most probes at a time. Any client with the right to write Endpoints may have listed a thousand addresses. */
 const PROBES_AT_ONCE = 16
 
-/** Probes each listed address once. Does not dial addresses that no client could use: they may be this machine. */
+/** Probes each listed address once, except addresses that no client could use: they may belong to this machine. */
 export async function probeServers(
   { ask, targets, onUnlisted }: Probing,
   listed: ListedServers,

@@ -16,13 +16,13 @@ function isPresent(one: StoredBitmap): one is Stored {
   return one.stored.type !== 'absent'
 }
 
-/** The stored ranges of one kind of allocations, with their repair. */
+/** The stored bitmaps of one kind of allocation, and what repairs them. */
 interface Group {
   /** `NodePort` or `ClusterIP`, for messages. */
   readonly item: string
   readonly controller: 'cluster-ip-repair' | 'node-port-repair'
   readonly stored: readonly Stored[]
-  /** Undefined if no usable range is known. */
+  /** The ranges in which Services hold these allocations; undefined if no usable range is known. */
   readonly claims: RangeClaims | undefined
   readonly flags: readonly string[]
   /** See {@link flagCheck}. */
@@ -30,8 +30,8 @@ interface Group {
 }
 
 /**
- * Skips the bitmaps of ClusterIPs, unless the server is known to lack IPAddresses. Beside IPAddresses, an earlier
- * version may have left bitmaps, which nobody updates.
+ * Checks bitmaps of ClusterIPs only if the server is known to lack IPAddresses. On a server with IPAddresses nobody
+ * updates these bitmaps, which remain from an earlier version.
  */
 export function judgeRangeAllocations(
   { services, rangeAllocations }: Pick<Parts, 'services' | 'rangeAllocations'>,
@@ -76,7 +76,7 @@ function nodePortGroup(all: readonly StoredBitmap[], { expect }: CheckContext): 
   }
 }
 
-/** Undefined if there is no bitmap of a known range. */
+/** Undefined if the bitmap of NodePorts is missing or its range is not known. */
 export function judgeFreeNodePorts(
   rangeAllocations: readonly StoredBitmap[],
   context: CheckContext,
@@ -98,7 +98,7 @@ export function judgeFreeNodePorts(
   return verdictOf(free > 0 ? [] : [full], `${free} of ${range.size} NodePorts in ${range.text} are free`)
 }
 
-/** Commands that write the bitmap from which API servers allocate NodePorts. */
+/** The commands that write the bitmap from which API servers allocate NodePorts. */
 export function nodePortRepair(context: CheckContext): readonly Command[] {
   return repairCommands(nodePortGroup([], context))
 }
@@ -114,7 +114,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
     const range = claims.ranges[place]
-    // Nobody uses a bitmap without a range, such as the second bitmap in a cluster with one range.
+    // No server uses a bitmap for which there is no range, such as the second bitmap in a cluster with one range.
     if (range === undefined) return []
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {
@@ -154,7 +154,7 @@ function unreadable({ name, where }: Stored, found: string): Finding {
   return { object: where, expected: 'a RangeAllocation', found, remedy }
 }
 
-/** The repair frees a leaked number in the third full pass, at least two minutes after the first. */
+/** The repair frees a leaked number in its third full pass, two minutes after the first one or later. */
 function repairCommands({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
   return [runControllers(controller, ...flags, ...more)]
 }

@@ -11,7 +11,7 @@ import { DEFAULT_SERVICE_CIDR } from '../../service-cidr/service-cidr-plan.ts'
 import { byHand, type Command } from './finding.ts'
 import { type CheckContext, partOf } from './state.ts'
 
-/** The ranges that the caller expects, else those of the default ServiceCIDR; undefined if unknown. */
+/** The ranges that the caller expects, or else those of the default ServiceCIDR; undefined if neither is known. */
 export function serviceRanges(context: CheckContext): readonly Cidr[] | undefined {
   const { serviceClusterIpRange } = context.expect
   if (serviceClusterIpRange !== undefined) return serviceClusterIpRange
@@ -21,9 +21,9 @@ export function serviceRanges(context: CheckContext): readonly Cidr[] | undefine
 }
 
 /**
- * What to do instead of a repair if the expected range is probably mistyped; undefined if it is not. A range counts as
- * mistyped if `default/kubernetes` has a ClusterIP of another range: a repair would then break the cluster's Services.
- * `services`: all Services, if `default/kubernetes` was not read by itself.
+ * What to do instead of a repair if the expected ranges are probably mistyped: the ClusterIP of `default/kubernetes` is
+ * in none of them, so a repair would break the Services of the cluster. Undefined otherwise, and if no range is
+ * expected or that ClusterIP is unknown. `services` must contain `default/kubernetes` if the state lacks it.
  */
 export function flagCheck(context: CheckContext, services?: readonly Service[]): Command | undefined {
   const demanded = context.expect.serviceClusterIpRange
@@ -41,7 +41,7 @@ export function flagCheck(context: CheckContext, services?: readonly Service[]):
   )
 }
 
-/** Empty if the text is malformed. */
+/** The parsed range, as a list of one; empty if the text is malformed. */
 export function readRanges<Range extends Cidr | PortRange>(
   text: string,
   parse: (text: string) => Range,

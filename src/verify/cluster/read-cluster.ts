@@ -33,9 +33,9 @@ import { watchWrites } from './watch-writes.ts'
 
 export interface ClusterSource {
   readonly api: KubeApi
-  /** Probes /readyz of the same API server. @default /readyz is not read */
+  /** Probes /readyz of the API server behind `api`. @default /readyz is not read */
   readonly readiness?: Readiness | undefined
-  /** The etcd of the API servers. `prefix`: without a slash at the end. */
+  /** The etcd of the API servers. `prefix`: the prefix of their keys, without a slash at the end. */
   readonly etcd?: { readonly kv: EtcdKv; readonly prefix: string } | undefined
   /** Where the leases of masters are. @default etcd if `etcd` is given, else kubernetes */
   readonly leaseStore?: 'etcd' | 'kubernetes' | undefined
@@ -51,7 +51,7 @@ interface TimedSource extends ClusterSource {
   readonly clock: Clock
 }
 
-/** Rejects with NotRequested, an EtcdError or a KubeError: `Forbidden`, or `NotFound` if the server lacks the part. */
+/** Rejects with NotRequested, an EtcdError or a KubeError; with `NotFound` if the server does not serve the kind. */
 type Reader<T> = (source: TimedSource, signal: AbortSignal) => Promise<T>
 
 const named = `metadata.name=${KUBERNETES_SERVICE.name}`
@@ -65,7 +65,7 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   async nodesServed({ api }, signal) {
     return (await ifFound(api.list(nodes, { limit: 1, signal }))) !== undefined
   },
-  // Listed, because a list, unlike a get, distinguishes a missing object from a kind that is not served.
+  // Listed: unlike a get, a list distinguishes a missing object from a kind that is not served.
   async kubernetesService(source, signal) {
     return (await listed(source, services, { ...inDefault, fieldSelector: named }, whole, signal))[0]
   },
@@ -126,12 +126,12 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   },
 }
 
-/** The source lacks what this part needs; the message says what. */
+/** The source lacks what a part needs. The message names what to give. */
 class NotRequested extends Error {}
 
 /**
- * Reads each part at a moment of its own. A part that the user may not read, or that the server or `source` does not
- * have, is `unread`. Any other failure rejects.
+ * Reads each part at a moment of its own. A part is `unread` if the server refuses it to the user, or if the server or
+ * `source` does not have it. Rejects after any other failure.
  */
 export async function readCluster(
   source: TimedSource,
@@ -144,7 +144,7 @@ export async function readCluster(
     return Object.fromEntries(await Promise.all(names.map(read))) as ClusterState
   } finally {
     unlink()
-    // After a failure nobody waits for the other parts, which may be long lists, or a watch of minutes.
+    // After a failure nobody waits for the other parts, such as long lists or a watch of minutes.
     controller.abort()
   }
 }
@@ -165,7 +165,7 @@ async function readPart(source: TimedSource, name: PartName, signal: AbortSignal
   }
 }
 
-/** Rejects if the user may not read the Endpoints. A Service or slices that the user may not read are left out. */
+/** Rejects if the user may not read the Endpoints. Leaves out a Service or slices that the user may not read. */
 async function listedServers(source: TimedSource, signal: AbortSignal): Promise<ListedServers> {
   const endpoints = await readers.kubernetesEndpoints(source, signal)
   const state = await readCluster(source, ['kubernetesService', 'kubernetesSlices'], signal)
@@ -173,7 +173,7 @@ async function listedServers(source: TimedSource, signal: AbortSignal): Promise<
   return { endpoints, service, slices: partOf({ state }, 'kubernetesSlices') ?? [] }
 }
 
-/** Small pages need less memory, because a page becomes garbage as soon as its objects are trimmed. */
+/** The most objects of a page. Small pages need less memory: a page becomes garbage once its objects are trimmed. */
 const PAGE_SIZE = 100
 
 async function listed<T extends KubeObject>(
@@ -199,7 +199,7 @@ function trimmedMeta<T extends KubeObject>({ metadata }: T): T {
   return { metadata: { name, ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }) } } as T
 }
 
-/** Retains the fields that the checks need, and those that repairs restore. */
+/** Retains the fields that the checks compare, and those that a remedy restores. */
 function trimmedService(service: Service): Service {
   const { spec = {} } = service
   const trimmed = trimService(service)
@@ -211,16 +211,16 @@ function trimmedIpAddress({ metadata, spec }: IpAddress): IpAddress {
   return { metadata: { name, labels, creationTimestamp }, spec } as IpAddress
 }
 
-/** Drops hints, because the right hints depend on the controller's earlier decisions. */
+/** Drops the hints: which hints are right depends on earlier decisions of the controller. */
 function trimmedSlice(slice: EndpointSlice): EndpointSlice {
   const { endpoints: listedIn, ...rest } = trimEndpointSlice(slice)
   return { ...rest, endpoints: listedIn?.map(({ hints: _hints, ...endpoint }) => endpoint) } as EndpointSlice
 }
 
 /**
- * Resolves if the server accepts the Service, or refuses the allocation; otherwise rejects. The denial of an admission
- * policy or webhook says nothing about allocations, so this function rejects with `Forbidden`, whatever the HTTP
- * status of the denial is.
+ * Creates a Service in a dry run. `refused`: the server answers Invalid or 500, as it does if it cannot allocate.
+ * Rejects after any other failure. A denial by an admission policy or webhook proves nothing about allocations. After a
+ * denial this function rejects with `Forbidden`, whatever the HTTP status is.
  */
 async function dryRun(api: KubeApi, spec: object, signal: AbortSignal): Promise<DryRun> {
   const metadata = { ...inDefault, generateName: 'apiserver-bootstrap-verify-' }

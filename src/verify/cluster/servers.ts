@@ -6,9 +6,9 @@ import { ownSlice, securePortOf } from './kubernetes-objects.ts'
 import { evict } from './masters.ts'
 import { type CheckContext, type Parts, type ProbedServer, partOf } from './state.ts'
 
-/** How Pods name the API server when they do not use the ClusterIP. */
+/** The name by which Pods reach the API server if they do not use the ClusterIP. */
 export const SERVICE_DNS_NAME = 'kubernetes.default.svc'
-/** The largest accepted clock skew. Clients, leases and tokens tolerate a few seconds. */
+/** The largest accepted clock skew, in milliseconds. Clients, leases and tokens tolerate a few seconds. */
 const MOST_SKEW_MS = 5_000
 
 type Probes = Pick<Parts, 'serverProbes'>
@@ -36,8 +36,9 @@ export function judgeAnswers({ serverProbes }: Probes, context: CheckContext): V
 }
 
 /**
- * Removes from the list this dead server and all others that do not answer, but never the last address. A server that
- * renews its lease stays: `evict` refuses, and the patches after it do not run.
+ * Commands that remove this server, and all others that do not answer, from the list. If no other address remains, or
+ * this address has no lease, the only remedy is to start the server. A server that renews its lease stays, because its
+ * eviction is refused, and the patches after it do not run.
  */
 function withoutServer(address: string, context: CheckContext): readonly Command[] {
   const start = `start the API server at ${address}, port ${securePortOf(context) ?? 'unknown'}`
@@ -47,7 +48,7 @@ function withoutServer(address: string, context: CheckContext): readonly Command
   const others = [...new Set(listed)].filter((other) => !silent.has(other))
   const leased = new Set(partOf(context, 'masterLeases')?.leases.map((lease) => lease.address))
   if (others.length === 0 || !leased.has(address)) return [byHand(start)]
-  // An eviction also fails if there is no lease, and the later commands would not run.
+  // An eviction of an address without a lease fails too, and the later commands would not run.
   return [...[...silent].filter((one) => leased.has(one)).map(evict), ...relist(others, context)]
 }
 
@@ -86,13 +87,16 @@ export function judgeReadiness({ serverProbes }: Probes): Verdict {
   return verdictOf(findings, `${answered.length} are ready`)
 }
 
-/** A clock that is at least `offsetMs` milliseconds ahead of the median, or behind the median if negative. */
+/**
+ * A clock, by the object that shows it. It is at least `offsetMs` milliseconds ahead of the median, or behind the
+ * median if `offsetMs` is negative.
+ */
 interface ClockReading {
   readonly object: string
   readonly offsetMs: number
 }
 
-/** Compares the clocks of the masters with each other and with this machine's. Their median counts as right. */
+/** Compares the clocks of the masters and of this machine. Their median counts as right. */
 export function judgeClocks(_parts: Pick<Parts, never>, context: CheckContext): Verdict {
   const probed = (partOf(context, 'serverProbes') ?? []).filter(isAnswered).flatMap((server) => {
     const { clock } = server.answer
@@ -128,7 +132,7 @@ export function judgeClocks(_parts: Pick<Parts, never>, context: CheckContext): 
   return verdictOf(findings, `${readings.length} clocks${own}`)
 }
 
-/** Of two middle values, the one nearer to zero: so with one server, this machine's clock counts as right. */
+/** Of two middle values, the one nearer to zero, so that with one server the clock of this machine counts as right. */
 function medianOf(offsets: readonly number[]): number {
   const sorted = offsets.toSorted((a, b) => a - b)
   const [low = 0, high = 0] = [sorted[Math.floor((sorted.length - 1) / 2)], sorted[Math.ceil((sorted.length - 1) / 2)]]

@@ -23,7 +23,7 @@ export interface Parts {
   readonly nodesServed: boolean
   readonly kubernetesService: Service | undefined
   readonly kubernetesEndpoints: Endpoints | undefined
-  /** The slice `kubernetes`, and every slice that names the Service. */
+  /** The slice `kubernetes`, and every slice whose label names the Service `kubernetes`. */
   readonly kubernetesSlices: readonly EndpointSlice[]
   readonly serviceCidrs: readonly ServiceCidr[]
   readonly services: readonly Service[]
@@ -51,7 +51,7 @@ interface MasterLeasesRead {
 
 export interface ProbedServer {
   readonly address: string
-  /** HOST:PORT. */
+  /** The place to which the probe connected, as HOST:PORT. */
   readonly dialled: string
   /** The certificate must be valid for one of these names. */
   readonly names: readonly string[]
@@ -60,7 +60,7 @@ export interface ProbedServer {
 
 export interface StoredBitmap {
   readonly name: RangeName
-  /** For people. */
+  /** The place of the bitmap, for messages. */
   readonly where: string
   readonly stored: StoredRange
 }
@@ -68,15 +68,15 @@ export interface StoredBitmap {
 export interface WatchedWrites {
   readonly forMs: number
   /**
-   * The states of each object since the watch began, by a name such as `Endpoints default/kubernetes`. Undefined stands
-   * for no object.
+   * The successive states of each object since the watch began, by a name such as `Endpoints default/kubernetes`. A
+   * state is undefined while the object does not exist.
    */
   readonly states: ReadonlyMap<string, readonly (KubeObject | undefined)[]>
 }
 
 /**
- * In a dry run kube-apiserver allocates nothing. It answers with a dummy, such as NodePort 32769 or the first address
- * of the range, whether or not it could allocate one.
+ * In a dry run kube-apiserver allocates nothing. Its answer contains a dummy, such as NodePort 32769 or the first
+ * address of the range, even if nothing is free.
  */
 export type DryRun = { readonly type: 'accepted' } | { readonly type: 'refused'; readonly reason: string }
 
@@ -84,17 +84,17 @@ export type PartName = keyof Parts
 
 export type Part<T> =
   | { readonly type: 'read'; readonly value: T }
-  /** `isServed` is false if the server does not have the kind. */
+  /** `isServed` is false if the server does not serve the kind. */
   | { readonly type: 'unread'; readonly reason: string; readonly isServed?: false }
 
-/** The observed state of a cluster. Parts that no check needs are left out. */
+/** The observed state of a cluster. Parts that no chosen check uses are left out. */
 export type ClusterState = { readonly [Name in PartName]?: Part<Parts[Name]> }
 
 /** What an operator expects of the cluster, beyond what the cluster itself shows. */
 export interface Expectations {
   /**
-   * The addresses that Endpoints must list; with two families, Endpoints and the slice of the other family together. In
-   * canonical form.
+   * The addresses that Endpoints must list, in canonical form. With two families, Endpoints and the slice of the other
+   * family must list them together.
    */
   readonly addresses?: readonly string[] | undefined
   /** How many addresses Endpoints must list. */
@@ -110,6 +110,7 @@ export interface CheckContext {
   readonly nowMs: number
 }
 
+/** The value of a part; undefined if the part was not read, or if the object does not exist. */
 export function partOf<Name extends PartName>(
   { state }: Pick<CheckContext, 'state'>,
   name: Name,

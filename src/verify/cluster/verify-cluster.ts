@@ -19,18 +19,19 @@ export interface VerifyOptions {
   readonly source: ClusterSource
   readonly clock: Clock
   readonly expect?: Expectations | undefined
-  /** @default all */
+  /** The checks to run. @default all, except those for which `source` or `expect` lacks what they check */
   readonly only?: readonly CheckId[] | undefined
   readonly skip?: readonly CheckId[] | undefined
-  /** A finding counts only if it still exists after this time, in milliseconds. @default 1000 */
+  /** A finding counts only if it still exists this much later, in milliseconds. @default 1000 */
   readonly confirmAfterMs?: number
   readonly signal: AbortSignal
 }
 
 /**
  * Checks a cluster once, and writes nothing. A finding about an object counts only if a second reading also shows one
- * about this object, because a controller may have been at work. The second reading repeats skipped checks too, because
- * an object that they need may have appeared. If such a check then fails, its findings need a third reading.
+ * about this object, because a controller may have been at work. (`single-writer`, which watches for long, needs no
+ * second reading.) The second reading also repeats skipped checks, because an object that they need may have appeared.
+ * If such a check then fails, its findings need a third reading.
  *
  * Rejects with a KubeError or an EtcdError if the cluster cannot be read, and with the reason of an aborted signal.
  */
@@ -51,7 +52,7 @@ export async function checkCluster(options: VerifyOptions): Promise<VerifyReport
 
 type Verdicts = ReadonlyMap<CheckId, Verdict>
 
-/** Each verdict is confirmed or replaced by that of a later reading, if there is one. */
+/** If the later reading has a verdict on the same check, the later verdict confirms or replaces the earlier one. */
 function unite(earlier: Verdicts, later: Verdicts): Verdicts {
   return new Map([...earlier].map(([id, verdict]) => [id, confirmed(verdict, later.get(id))]))
 }
@@ -60,16 +61,17 @@ function unite(earlier: Verdicts, later: Verdicts): Verdicts {
 const ATTEMPTS_MS = 1_000
 
 export interface WaitOptions extends VerifyOptions {
-  /** No attempt begins later than this after the call, in milliseconds; 0 for one attempt. */
+  /** No further attempt begins later than this after the call, in milliseconds; 0 for one attempt. */
   readonly waitMs: number
-  /** Called with a line whenever the awaited checks change. */
+  /** Called with a line after the first failed attempt, and whenever the reason for waiting changes. */
   readonly onProgress?: ((line: string) => void) | undefined
 }
 
 /**
- * Checks a cluster until no check fails and at least one held, or until the signal is aborted. Resolves with the last
- * report. Tries again while the cluster does not answer, and rejects with a RemoteError if the last attempt got no
- * answer. Rejects with the reason of the signal if that is aborted before the end of the first attempt.
+ * Checks a cluster until no check fails and at least one held, until `waitMs` has passed, or until the signal is
+ * aborted. Resolves with the last report. Tries again while the cluster does not answer, and rejects with a RemoteError
+ * if the last attempt got no answer. Rejects with the reason of the signal if that is aborted before the end of the
+ * first attempt.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options
@@ -104,7 +106,7 @@ async function attemptOf(options: VerifyOptions): Promise<VerifyReport | RemoteE
   }
 }
 
-/** Long lists. Each is read by itself when the first check needs it, and dropped after the last check that needs it. */
+/** Long lists. Each is read by itself before the first check that uses it, and dropped after the last one. */
 const longParts: readonly PartName[] = ['pods', 'endpoints', 'endpointSlices']
 
 async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Promise<Verdicts> {
@@ -124,7 +126,7 @@ async function evaluateAll(ids: readonly CheckId[], options: VerifyOptions): Pro
   return new Map(ids.map((id) => [id, verdicts.get(id) as Verdict]))
 }
 
-/** Orders the checks so that Endpoints and slices are hardly ever in memory together. */
+/** Orders the checks so that only `orphan-slices` has all Endpoints and all slices in memory together. */
 function rankOf(id: CheckId): number {
   const parts = partsFor([id])
   if (!parts.includes('endpoints')) return 0
@@ -153,14 +155,14 @@ export function failedIn({ results }: VerifyReport): readonly CheckId[] {
   return results.filter(({ status }) => status === 'failed').map(({ id }) => id)
 }
 
-/** Whether every check was skipped, as for a user without rights. The report then says nothing about the cluster. */
+/** Whether every check was skipped, as for a user without rights. The report then proves nothing about the cluster. */
 export function isUndecided({ results }: VerifyReport): boolean {
   return results.every(({ status }) => status === 'skipped')
 }
 
 /** The options of {@link verifyCluster}. Durations are in milliseconds. */
 export interface VerifyClusterOptions extends Pick<VerifyOptions, 'only' | 'skip' | 'expect'> {
-  /** Check again until everything holds; no attempt begins later than this after the call. @default 0 */
+  /** Check again until everything holds; no further attempt begins later than this after the call. @default 0 */
   readonly waitMs?: number | undefined
   /** How long to watch for writers that overwrite each other. @default not at all */
   readonly watchMs?: number | undefined
@@ -178,7 +180,7 @@ export async function verifyCluster(
   options: VerifyClusterOptions = {},
 ): Promise<VerifyReport> {
   const { only = [], skip = [], waitMs = 0, watchMs, signal = new AbortController().signal } = options
-  // Checked here, because tests in JavaScript have no compiler, and with unknown checks only, every cluster would pass.
+  // No compiler checks tests in JavaScript. If `only` contained nothing but unknown checks, every cluster would pass.
   const unknown = [...only, ...skip].find((id) => !checkIds.includes(id))
   if (unknown !== undefined) throw new TypeError(`there is no check ${JSON.stringify(unknown)}: see docs/verify.md`)
   return verifyUntil({ ...options, source: { api, readiness, watchMs }, clock, waitMs, signal })

@@ -7,12 +7,15 @@ import { linkedController } from '../../runtime/signals.ts'
 import type { WatchedWrites } from './state.ts'
 
 const watched: readonly Resource<KubeObject>[] = [services, endpoints, endpointSlices]
-/** The pause before a watch that the server ended is opened again, in milliseconds. */
+/** The pause before the next list after the server has ended a watch, in milliseconds. */
 const AGAIN_AFTER_MS = 100
-/** The most states that are collected of one object. More changes would add nothing to the finding. */
+/** The most states of one object that are collected. A finding needs no more. */
 const MOST_STATES = 10_000
 
-/** Rejects with a KubeError, or with the reason of an aborted signal. */
+/**
+ * Collects the states of Service, Endpoints and EndpointSlice `default/kubernetes` for `forMs` milliseconds. Rejects
+ * with a KubeError, or with the reason of an aborted signal.
+ */
 export async function watchWrites(
   { api, clock }: { readonly api: KubeApi; readonly clock: Clock },
   forMs: number,
@@ -33,7 +36,7 @@ export async function watchWrites(
 }
 
 /**
- * The name of the object, and its states. Resolves when the signal is aborted or {@link MOST_STATES} are collected.
+ * Resolves with the name of the object and its states when the signal is aborted or {@link MOST_STATES} are collected.
  * Rejects with a KubeError.
  */
 async function statesOf(

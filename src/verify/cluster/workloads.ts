@@ -32,7 +32,10 @@ import { type CheckContext, type Parts, partOf } from './state.ts'
 
 /** kube-controller-manager's controller that mirrors Endpoints of Services without a selector into slices. */
 const MIRRORING = 'endpointslicemirroring-controller.k8s.io'
-/** kube-controller-manager's largest value. Any value will do: slices are in sync however densely they are packed. */
+/**
+ * The largest value that kube-controller-manager accepts. The check does not depend on it: slices are in sync however
+ * densely they are packed.
+ */
 const MAX_ENDPOINTS = 1_000
 /** An object with this annotation is the lock of a leader election, and needs no Service. */
 const LEADER = 'control-plane.alpha.kubernetes.io/leader'
@@ -48,7 +51,7 @@ export function judgeServiceEndpoints({
   for (const [service, own] of selected) {
     const key = keyOfObject(service)
     const current = byKey.get(key)
-    // Before 1.33, kube-controller-manager writes no label of its own.
+    // Before 1.33, kube-controller-manager writes no label of its own, so the comparison adds it.
     const plan = planEndpoints({
       service,
       pods: own,
@@ -65,7 +68,7 @@ export function judgeServiceEndpoints({
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/** Leaves out copies, which {@link judgeDuplicates} reports. */
+/** Ignores copies, which {@link judgeDuplicates} reports. */
 export function judgeServiceSlices(parts: Pick<Parts, 'services' | 'pods' | 'nodes' | 'endpointSlices'>): Verdict {
   const { services, pods, nodes, endpointSlices } = parts
   const copies = new Set(copiesIn(endpointSlices))
@@ -104,12 +107,15 @@ export function judgeServiceSlices(parts: Pick<Parts, 'services' | 'pods' | 'nod
   return verdictOf(findings, `${selected.size} Services with a selector`)
 }
 
-/** A slice that is being deleted does not count, because the controller replaces it at once. */
+/**
+ * Whether the slice is one of the controller. A slice that is being deleted does not count: the controller replaces it
+ * at once.
+ */
 function isPresent(slice: EndpointSlice): boolean {
   return slice.metadata?.labels?.[managedByLabel] === managedByController && !isBeingDeleted(slice)
 }
 
-/** Slices of an earlier Service of the same name are orphans. */
+/** False for a slice of an earlier Service of the same name, which is an orphan. */
 function isOfService({ metadata }: EndpointSlice, service: Service): boolean {
   const owners = (metadata?.ownerReferences ?? []) as readonly { readonly uid?: string }[]
   return owners.length === 0 || owners.some(({ uid }) => uid === service.metadata?.uid)

@@ -14,14 +14,14 @@ const UNKNOWN = 'an unknown writer (not in managedFields)'
 
 interface ContentChange {
   readonly writer: string
-  /** Whether the object had the new content before. */
+  /** Whether the object had had the new content at an earlier moment. */
   readonly isReturn: boolean
 }
 
 /**
- * With two writers, one return to an earlier content is enough for a finding, because kube-apiserver's reconciler
- * writes only every ten seconds. All masters have the same field manager, so two returns count even if one manager made
- * all changes.
+ * With several writers, one return to an earlier content is enough for a finding, because the reconciler of a
+ * kube-apiserver writes only every ten seconds. All masters have the same field manager, so two returns are a finding
+ * even if one manager made all changes.
  */
 export function judgeWriters({ objectWrites: { states, forMs } }: Pick<Parts, 'objectWrites'>): Verdict {
   const time = formatDuration(forMs)

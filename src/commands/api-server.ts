@@ -23,13 +23,13 @@ import { prometheusMetrics } from '../telemetry/prometheus-metrics.ts'
 
 /** The API server of a command: a remote server, or a server in this process. */
 export interface ApiServer {
-  /** The location of the server, for people. */
+  /** The URL of the server, or `embedded`, for messages. */
   readonly name: string
-  /** The name of the user in the kubeconfig; undefined for anonymous requests. */
+  /** The name of the user in the kubeconfig; undefined if there is none, as for an embedded server. */
   readonly user: string | undefined
   readonly api: KubeApi
   readonly discovery: Discovery
-  /** The kubeconfig file of an embedded API server that is served to others. */
+  /** The kubeconfig file for other clients; only of an embedded API server that listens. */
   readonly kubeconfigFile?: string
   readonly readiness: Readiness
   close(): Promise<void>
@@ -49,11 +49,12 @@ interface Opened extends Omit<ApiServer, 'api' | 'discovery'> {
 }
 
 /**
- * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable, and
- * with `gated` also if the URL of this master's own readiness is unknown. With `awaitsCredentials` the user's files may
- * be missing. With `servesEmbedded` an embedded API server listens for kubectl and other clients. `patient` is for
- * callers that do not retry: if a busy server refuses a request with Retry-After, the request is repeated for about 12
- * seconds instead of two.
+ * Opens the configured API server without contacting it. Throws an InvalidInputError if the kubeconfig is unusable.
+ * - `gated`: also throws if the URL of this master's own `/readyz` is unknown.
+ * - `awaitsCredentials`: files with credentials of the user may be missing.
+ * - `servesEmbedded`: an embedded API server listens for kubectl and other clients.
+ * - `patient`: for callers that do not retry. If a busy server refuses a request with Retry-After, the request is
+ *   repeated for about 12 seconds instead of two.
  */
 export async function openApiServer(
   resolved: Resolved,
@@ -73,7 +74,7 @@ export async function openApiServer(
   return { ...server, api: restKubeApi({ transport, ...surroundings, retry }), discovery: restDiscovery(transport) }
 }
 
-/** Whether `run` needs the URL of this master's own readiness. Only the duty `kubernetes-service` depends on it. */
+/** Whether `run` needs the URL of this master's own `/readyz`. Only the duty `kubernetes-service` depends on it. */
 export function isGated({ controllers }: Configuration): boolean {
   return isSelected(controllers, 'kubernetes-service')
 }
@@ -185,7 +186,10 @@ export function silentSurroundings(): Surroundings {
   return { clock: systemClock, random: systemRandom(), logger: silentLogger, metrics: prometheusMetrics() }
 }
 
-/** Who uses the opened servers and this machine, for the audit trail. */
+/**
+ * Who uses the opened servers and this machine, for the audit trail. `etcd.user`: the common name in the certificate
+ * for etcd.
+ */
 export function auditUser(
   server: Pick<ApiServer, 'user'> | undefined,
   etcd: { readonly user?: string | undefined } | undefined,

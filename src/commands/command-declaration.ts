@@ -4,7 +4,7 @@ import type { OptionGroup } from '../documents/option.ts'
 export interface CommandDeclaration {
   readonly path: readonly [command: string, subcommand?: string]
   readonly summary: string
-  /** The flags of the command. A configuration file may also contain options of other commands. */
+  /** The flags that the command accepts. The file of `--config` may also contain options of other commands. */
   readonly groups: readonly OptionGroup[]
   readonly argument?: {
     readonly name: string
@@ -14,6 +14,6 @@ export interface CommandDeclaration {
   }
   /** Command lines for the help and the reference page. */
   readonly examples: readonly string[]
-  /** Loads the command's code. `execute` resolves with the exit code. */
+  /** Imports the code of the command. `execute` resolves with the exit code. */
   load(): Promise<{ execute(flags: Flags, argument: string): Promise<number> }>
 }

@@ -25,7 +25,7 @@ interface CompletedFlag {
 const PROGRAM = 'apiserver-bootstrap'
 const help = flagWithout('help', 'show this help')
 
-/** Throws an InvalidInputError for an unknown shell. Pure. */
+/** The completion script for bash, zsh or fish. Throws an InvalidInputError for another shell. Pure. */
 export function completionScript(shell: string, commands: readonly CommandDeclaration[]): string {
   const script = new Map(Object.entries({ bash, zsh, fish })).get(shell)
   if (script !== undefined) return script(completedOf(commands))
@@ -72,7 +72,7 @@ function flagWithout(flag: string, description: string): CompletedFlag {
   return { flag, description, metavar: undefined, isList: false, value: 'none', words: [] }
 }
 
-/** Each command or subcommand after the words that precede it, as a shell pattern: `' run'`, `'masters evict'`. */
+/** The command words up to each command and subcommand, as shell patterns: `' run'`, `'masters evict'`. */
 function steps(all: readonly Completed[]): readonly string[] {
   return all.flatMap(({ at, subcommands }) => subcommands.map(({ name }) => `'${at} ${name}'`))
 }

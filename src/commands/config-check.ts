@@ -4,8 +4,8 @@ import { isGated, openApiServer, openSurroundings } from './api-server.ts'
 import { checkCertificates, etcdFiles, healthFiles } from './etcd-store.ts'
 
 /**
- * Prints OK if `run` would start with this configuration. Otherwise throws an InvalidInputError with the mistakes. A
- * missing credential file is a mistake here, although `run` waits for it. Contacts nothing.
+ * Prints OK and resolves with 0 if `run` would accept this configuration. Otherwise throws an InvalidInputError with
+ * the mistakes. A missing credential file is a mistake here, although `run` waits for the file. Contacts no server.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags)

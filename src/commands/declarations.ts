@@ -18,7 +18,7 @@ import {
 
 const shells = ['bash', 'zsh', 'fish']
 
-/** The summaries of commands that only have subcommands. */
+/** The summaries of commands that do nothing without a subcommand. */
 export const commandSummaries: Readonly<Record<string, string>> = { config: 'check and print the configuration' }
 
 const file: OptionGroup = { title: 'Configuration file', options: { config: configFileOption } }
@@ -27,7 +27,7 @@ const { connection, etcd, kubernetesService, serviceCidr, logging } = optionGrou
 /** The options of commands that observe a cluster without being a master of it. */
 const observed: readonly OptionGroup[] = [file, observedConnectionOptions, leaseStoreOptions, etcd]
 
-/** In the order of the help. To import this module does not load the code of the commands. */
+/** The commands in the order of the help. Importing this module does not load their code. */
 export const commands: readonly CommandDeclaration[] = [
   {
     path: ['run'],

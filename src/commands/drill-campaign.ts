@@ -24,7 +24,7 @@ const LINE_MS = 10_000
 /**
  * Runs the random schedules of many seeds in separate processes, and reports the progress. Resolves with 0 if all
  * invariants held in all runs, and with 1 if an invariant was broken or the campaign was interrupted. An interrupted
- * campaign reports its results so far.
+ * campaign reports its results up to the interruption.
  */
 export async function runCampaignCommand(
   options: CampaignCommandOptions,
@@ -40,7 +40,7 @@ export async function runCampaignCommand(
   const showProgress = (): void => (shown.inPlace ? shown.progress(describe()) : shown.line(describe()))
   showProgress()
   const timer = setInterval(showProgress, shown.inPlace ? REFRESH_MS : LINE_MS)
-  // The pool ends at once, without waiting for a running task.
+  // The pool ends its processes at once, without waiting for a running schedule.
   const stop = (): void => void pool.close()
   signal.addEventListener('abort', stop, { once: true })
   let outcome: CampaignOutcome

@@ -13,7 +13,7 @@ import type { DrillValues } from './options.ts'
 import { presentable } from './output.ts'
 
 /**
- * Returns the function that opens the fleet of one run of a live drill, but contacts nothing. Throws an
+ * Resolves with the function that opens the fleet of one run of a live drill. Contacts no server itself. Throws an
  * {@link InvalidInputError} for mistakes of the flags or certificates, and for scenarios that are impossible with real
  * processes.
  */

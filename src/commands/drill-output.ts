@@ -12,8 +12,8 @@ import { replaceFile } from '../runtime/system-file.ts'
 import { type Screen, sizeOf } from './output.ts'
 
 /**
- * Creates a missing directory for a report, and checks before the drill that the directory can be written. Throws an
- * {@link InvalidInputError} for a directory that cannot be created or written.
+ * Creates the directory of a report if it is missing, and checks that it can be written, before the drill begins.
+ * Throws an {@link InvalidInputError} for a directory that cannot be created or written.
  */
 export async function prepareReportDirectory(directory: string): Promise<void> {
   try {
@@ -27,7 +27,10 @@ export async function prepareReportDirectory(directory: string): Promise<void> {
   }
 }
 
-/** Makes missing parents too. Node's `recursive` never returns if an existing parent answers ENOENT, as /proc does. */
+/**
+ * Creates missing parents too. Node's option `recursive` never returns if `mkdir` in an existing parent answers ENOENT,
+ * as in /proc.
+ */
 async function makeDirectory(directory: string): Promise<void> {
   try {
     await mkdir(directory)
@@ -54,8 +57,8 @@ export function writeReport(directory: string, report: DrillReport): Promise<voi
 type FileText = string | (() => string)
 
 /**
- * Writes as many of the files as possible. Replaces existing files and symbolic links. Rejects with one line that names
- * the files that could not be written.
+ * Writes as many of the files as possible, by their names in `directory`. Replaces existing files and symbolic links.
+ * Rejects at the end with one line that names the files that could not be written.
  */
 export async function writeFiles(directory: string, files: Readonly<Record<string, FileText>>): Promise<void> {
   const faults: string[] = []
@@ -99,7 +102,7 @@ export class DrillScreen {
     this.#screen.write(this.inPlace ? `${clearLine}${text}\n${this.#progress}` : `${text}\n`)
   }
 
-  /** Shows the progress. Does nothing unless the screen is a terminal. */
+  /** On a terminal, shows the progress in the last line. Elsewhere does nothing. */
   progress(line: string): void {
     if (!this.inPlace) return
     const text = printable(line)
@@ -135,8 +138,9 @@ interface Run {
 }
 
 /**
- * Prints the events of a drill as they happen. Live runs are printed in full. Simulated runs take no time, so only the
- * first run of each variant is printed in full. Of later runs, only the first violation of each invariant is printed.
+ * Prints the events of a drill as they happen. All live runs are printed in full. Simulated runs pass quickly, so only
+ * the first run of each variant is printed in full. Of later runs, only violations of invariants that held in the
+ * variant so far are printed.
  */
 export class DrillTimeline {
   readonly #options: TimelineOptions
@@ -145,7 +149,7 @@ export class DrillTimeline {
   #transcript = new Transcript()
   #atMs: number | undefined
   #lastEventMs = 0
-  /** The invariants that did not hold in the runs of this variant so far. */
+  /** The invariants that were broken in this run or an earlier run of the variant. */
   #broken = new Set<string>()
 
   constructor(options: TimelineOptions) {
@@ -218,7 +222,7 @@ export class DrillTimeline {
     screen.progress(`${which}${variant}${this.#howFar()}`)
   }
 
-  /** The elapsed time and the duration of the run; empty for a simulated run, which takes no time. */
+  /** The elapsed time and the duration of a live run; empty for a simulated run, which passes quickly. */
   #howFar(): string {
     const { durationMs, live } = this.#options
     if (!live) return ''

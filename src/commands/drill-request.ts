@@ -18,13 +18,16 @@ import {
 export interface DrillRequest {
   readonly type: 'list' | 'campaign' | 'drill'
   readonly values: DrillValues
-  /** The flags of the API server and of etcd. */
+  /** The given flags of the connections to the API server and to etcd. */
   readonly rest: Flags
-  /** The command line that repeats the drill, for a shell. */
+  /** The command line, for a shell, that repeats the drill. */
   readonly command: string
 }
 
-/** Throws an {@link InvalidInputError} for mistakes, such as flags that would have no effect. */
+/**
+ * Parses the flags of `drill`. `scenario` is the argument: a name, a file, `random` or `list`. Throws an
+ * {@link InvalidInputError} for mistakes, such as flags that would have no effect.
+ */
 export function readDrillRequest(flags: Flags, scenario: string): DrillRequest {
   const { own: values, rest } = takeOwnOptions(ownDrillOptions, flags)
   const type = scenario === 'list' ? 'list' : scenario === 'random' && values.runs > 1 ? 'campaign' : 'drill'
@@ -75,7 +78,7 @@ function keysOf(...groups: readonly OptionGroup[]): readonly string[] {
   return groups.flatMap(({ options }) => Object.keys(options))
 }
 
-/** Includes the seed even if it is the default, but not the flags of the report. */
+/** Includes the seed even if it is the default. Leaves out the flags of the report. */
 function commandLine(scenario: string, flags: Flags): string {
   const words = ['apiserver-bootstrap', 'drill', shellWord(scenario)]
   const silent = keysOf(drillReportOptions)
@@ -94,8 +97,8 @@ export interface VariedScenario {
 type Reconciler = NonNullable<DrillValues['reconciler']>[number]
 
 /**
- * The variants to drill side by side: one for each reconciler and, for the reconciler `lease`, one for each lease
- * store. Without the flags the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
+ * The variants to drill side by side: one for each reconciler and, with the reconciler `lease`, one for each lease
+ * store. If a flag is missing, the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
  */
 export function variantsOf(
   scenario: Scenario,
@@ -115,7 +118,7 @@ export function variantsOf(
     .flatMap((one): readonly Omit<Variant, 'name'>[] => {
       if (one === 'lease') return stores.map((store) => ({ fleet: { reconciler: one, leaseStore: store } }))
       if (one !== 'kube-apiserver') return [{ fleet: { reconciler: one } }]
-      // Upstream's leases are in the servers' own datastore.
+      // A kube-apiserver stores its lease in its own datastore: etcd or kine.
       return [{ fleet: { leaseStore: fleet.leaseStore === 'kine' ? 'kine' : 'etcd' }, kubeApiservers: true }]
     })
     .map((variant) => {

@@ -17,8 +17,9 @@ import { onUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
  * Drills a fleet with a scenario, and reports. Resolves with 0 if all invariants held, or if `--allow-known-failures`
- * allows all failures. Otherwise, and after an interruption, resolves with 1. Throws an InvalidInputError for mistakes
- * of the command line or the scenario, before it contacts a server.
+ * allows all failures. Resolves with 1 if an invariant was broken, or after an interruption. Throws an
+ * InvalidInputError for mistakes of the command line or the scenario, before it contacts a server. Also rejects as
+ * {@link runDrill} does, and if an output cannot be written.
  */
 export async function execute(flags: Flags, name: string): Promise<number> {
   const request = readDrillRequest(flags, name)
@@ -66,7 +67,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     // The drill then ends its processes and restores the objects, as after a stop signal.
     crash.abort(error)
   })
-  // The drill ends when nobody reads its output any more.
+  // The drill ends when standard output cannot be written, for example because its reader has exited.
   const stdout = watchOutput()
   const signal = AbortSignal.any([stop.signal, stdout.gone, crash.signal])
   const showsEvents = output === 'text'
@@ -109,7 +110,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
     timeline.end()
     stop.release()
   }
-  // If one output fails, as on a full disk, the other output is still attempted.
+  // If one output cannot be written, as on a full disk, the other one is still attempted.
   await runAll(
     () => print(showsEvents ? `\n${renderText(report)}\n` : rendered(report, output)),
     async () => directory && writeReport(directory, report),

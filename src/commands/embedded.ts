@@ -59,7 +59,9 @@ export class EmbeddedScreen {
     this.#drawSoon()
   }
 
-  /** Follows the objects until `signal` is aborted, and then draws for the last time. `head` is shown above them. */
+  /**
+   * Follows the objects until `signal` is aborted, and then draws pending changes. `head` is shown above the objects.
+   */
   async run(context: InformerContext, head: string, signal: AbortSignal): Promise<void> {
     this.#head = head
     if (!this.#screen.isTTY) this.#screen.write(`${head}\n`)
@@ -103,7 +105,7 @@ export interface ViewRow {
   readonly detail: string
 }
 
-/** Leaves out insignificant fields, such as the renewTime of a Lease. */
+/** The row of an object. It leaves out insignificant fields, such as the renewTime of a Lease. */
 export function rowOf(kind: ViewKind, object: KubeObject): ViewRow {
   const { namespace, name = '' } = object.metadata ?? {}
   const fullName = namespace === undefined ? name : `${namespace}/${name}`
@@ -117,7 +119,7 @@ export function describeChange(before: ViewRow | undefined, after: ViewRow | und
   return `${before === undefined ? '+' : '~'} ${after.kind} ${after.name}: ${after.detail}`
 }
 
-/** At most `rows` lines. The last lines of the log fill the remaining rows. */
+/** The lines to draw, at most `rows`. The last lines of the log fill the rows below the table. */
 export function renderView(view: {
   readonly head: string
   readonly objects: readonly ViewRow[]

@@ -49,8 +49,8 @@ const failure: PemFailure = (message, cause) => new Error(message, { cause })
 type CertificateFiles = typeof etcdFiles | typeof healthFiles
 
 /**
- * Checks groups of certificate files. Returns the program's own certificate of each group, or undefined for a group
- * without a certificate. Throws an InvalidInputError that names each given file that is unreadable or unusable.
+ * Checks groups of certificate files. Resolves with the own certificate of the program in each group, or undefined for
+ * a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable.
  */
 export async function checkCertificates(
   resolved: Resolved,
@@ -80,7 +80,7 @@ async function ownCertificate(
   const certificateIn = async (file: string | undefined) => {
     if (file === undefined) return undefined
     const pem = await readPemFile(file, failure)
-    // Parses the certificate, because Node accepts an invalid authority without an error.
+    // Each certificate is parsed here, because Node accepts an invalid authority without an error.
     return { pem, certificate: usePem(file, () => new X509Certificate(pem), failure) }
   }
   await tried(files.ca, () => certificateIn(caFile))

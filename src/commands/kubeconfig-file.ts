@@ -6,9 +6,10 @@ import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 
 /**
- * Writes a kubeconfig to `wanted`, or into a new temporary directory. `server` deletes the file when it closes. The
- * temporary directory is removed at the disposal, or at the latest when this process exits. Throws an InvalidInputError
- * if the file cannot be written, or if it exists and was not written by an earlier server.
+ * Writes a kubeconfig to the file `wanted` or, if that is undefined, into a new temporary directory. `server` deletes
+ * the file when it closes. The disposal of the result removes the temporary directory; so does the exit of this
+ * process. Throws an InvalidInputError if the file cannot be written, or if it exists and was not written by an earlier
+ * server.
  */
 export async function writtenKubeconfig(
   server: StartedApiServer,

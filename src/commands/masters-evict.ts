@@ -10,13 +10,13 @@ import { evictionOptions } from './options.ts'
 import { presentable } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 
-/** The command watches leases for at most this many times the longest TTL. */
+/** The command watches undecided leases for at most this many times their longest TTL. */
 const WATCHES = 4
 
 /**
- * Removes the lease of a master that is gone, or prints which lease it would remove, and resolves with 0. If it
- * refuses, it prints the reason in one line, and resolves with 1. It refuses to remove a lease that was written after
- * the read.
+ * Removes the leases of a master that is gone, or prints which leases it would remove, and resolves with 0. If it
+ * refuses, it prints the reason in one line on standard error, and resolves with 1. It does not remove a lease that was
+ * written after the read.
  *
  * Throws an InvalidInputError for mistakes of the command line or the configuration, before it contacts a server.
  */
@@ -42,7 +42,7 @@ export interface Eviction {
   readonly line: string
 }
 
-/** Removes the leases of an address if {@link planEviction} allows it. Without `yes`, only describes the removal. */
+/** Removes the leases of an address that {@link planEviction} selects. Without `yes`, only describes the removal. */
 export async function evictAddress(
   source: MastersSource,
   request: {

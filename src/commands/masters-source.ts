@@ -50,7 +50,7 @@ interface MastersSourceParts {
   /** A text for users who find no leases: where the program searched, and which flags select another place. */
   readonly place: string
   readonly inspector: LeaseInspector
-  /** The API server; or, with leases in etcd, the reason why no API server is configured. */
+  /** The API server; or, with leases in etcd, the reason why there is no usable API server. */
   readonly api: KubeApi | string
   /** Records removals. @default nothing is recorded */
   readonly audit?: AuditTrail | undefined
@@ -76,8 +76,8 @@ export class MastersSource {
   }
 
   /**
-   * Reads the leases and the list. Rejects if the leases cannot be read within 15 s. If only the list cannot be read,
-   * and the leases are in etcd, `listed` is undefined.
+   * Reads the leases and the list within 15 s, or rejects. With leases in etcd, an error of the API server does not
+   * reject: `listed` is then undefined.
    */
   async read(signal: AbortSignal): Promise<MastersReading> {
     try {
@@ -133,8 +133,8 @@ export class MastersSource {
 }
 
 /**
- * Opens the configured sources, but contacts nothing. With leases in etcd the API server is optional. With `evicting`,
- * each removal is recorded with its user in the log and, if there is an API server, as an Event. Throws an
+ * Opens the configured sources, but contacts no server. With leases in etcd the API server is optional. With
+ * `evicting`, each removal is recorded with its user in the log and, if there is an API server, as an Event. Throws an
  * InvalidInputError with the mistakes of the configuration.
  */
 export async function openMasters(flags: Flags, evicting = false): Promise<MastersSource> {
@@ -177,7 +177,9 @@ export async function openMasters(flags: Flags, evicting = false): Promise<Maste
   })
 }
 
-/** The API server; or, with leases in etcd and no named API server, the reason why the default is unusable. */
+/**
+ * The API server. With leases in etcd and no named API server, it may be the reason why the default one is unusable.
+ */
 async function openIfNamed(resolved: Resolved, surroundings: Surroundings): Promise<ApiServer | string> {
   const { kubeconfig, context, inCluster, leaseStore } = resolved.configuration
   try {

@@ -15,8 +15,8 @@ import { stopSignals } from './stop-signals.ts'
 
 /**
  * Shows the masters once, or with `--watch` or `--web` until SIGINT or SIGTERM, and resolves with 0. Throws an
- * InvalidInputError for mistakes of the configuration, before it contacts a server. Without `--watch` and `--web` it
- * also throws if the leases cannot be read.
+ * InvalidInputError for mistakes of the command line or the configuration, before it contacts a server. With `--web` it
+ * throws a ListenError if it cannot listen. Without `--watch` and `--web` it throws if the leases cannot be read.
  */
 export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(mastersOptions, flags)
@@ -67,7 +67,7 @@ const renderTable: Render = ({ rows, listed }) => {
   return [`no masters${listed === undefined ? '' : ', and none is listed'}`]
 }
 
-/** `compact`: each list is a single line, because more lists follow. */
+/** `compact`: the list is a single line, because more lists follow. */
 function renderJson({ leaseStore }: MastersSource, compact: boolean): Render {
   return ({ rows, listed }) => [
     printableLines(JSON.stringify(mastersJson(rows, { leaseStore, listed }), undefined, compact ? undefined : 2)),
@@ -94,7 +94,7 @@ async function watch(source: MastersSource, render: Render, signal: AbortSignal)
       notes = [presentable(`cannot read the leases: ${error.message}`)]
     }
     if (inPlace) screen.show(notes.length === 0 ? lines : [...lines, '', ...notes], '')
-    // While the reader of the output pauses, states are skipped, so that nothing accumulates.
+    // While the reader of the output pauses, states are not printed, so that no output accumulates in memory.
     else if (lines.length > 0 && !process.stdout.writableNeedDrain) screen.show(lines, key)
     const current = notes.join('\n')
     if (!inPlace && current !== printed)
@@ -112,7 +112,7 @@ function notesOf({ leases, unlistedReason }: MastersReading, { place }: MastersS
   ].map(presentable)
 }
 
-/** The masters as one object for programs; docs/masters.md names its fields. Unknown values are null. Pure. */
+/** The masters as one object for programs; docs/masters.md describes the fields. Unknown values are null. Pure. */
 export function mastersJson(
   rows: readonly MasterRow[],
   about: { readonly leaseStore: string; readonly listed: readonly string[] | undefined },
@@ -146,7 +146,10 @@ function seconds(ms: number | undefined): number | null {
   return ms === undefined ? null : Math.max(0, Math.trunc(ms / 1000))
 }
 
-/** Redraws a terminal in place. On other outputs, prints the whole contents after each visible difference. */
+/**
+ * Redraws a terminal in place. On other outputs, prints the whole contents each time that the key of {@link show}
+ * changes.
+ */
 export class MastersScreen {
   readonly #screen: Screen
   readonly #linewise: boolean
@@ -159,7 +162,10 @@ export class MastersScreen {
     this.#linewise = options.linewise ?? false
   }
 
-  /** `key` must change with every difference that a person would see. It need not change whenever the lines change. */
+  /**
+   * `key` must change with every difference that a person wants to see. Lines alone may change, for example with the
+   * time.
+   */
   show(lines: readonly string[], key: string): void {
     if (this.#screen.isTTY) {
       this.#drawnLines = redraw(this.#screen, lines, this.#drawnLines)
@@ -196,7 +202,10 @@ export function mastersTable(rows: readonly MasterRow[]): readonly string[] {
   )
 }
 
-/** A key that is equal for tables without a visible difference. Values that only change with time do not count. */
+/**
+ * The `key` of a table for {@link MastersScreen.show}. It does not contain values that only change with time, such as
+ * the age.
+ */
 export function changeKey(rows: readonly MasterRow[]): string {
   return JSON.stringify(
     rows.map(({ address, holder, verdict, listed, conflicts, leased, id }) => {

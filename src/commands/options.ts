@@ -145,7 +145,7 @@ const directory = z.string().check(z.minLength(1, 'needs the name of a directory
 
 const { expectAddresses, expectMasters, serviceClusterIpRange, serviceNodePortRange, skip } = verifyOptions.options
 
-/** The keys of the file that `--expect` names. Each key means the same as the flag of that name. */
+/** The keys of the file that `--expect` names. Each key means the same as the flag of the same name. */
 export const expectationOptions = {
   expectAddresses,
   expectMasters,
@@ -269,7 +269,7 @@ export const drillReportOptions = {
   },
 } as const satisfies OptionGroup
 
-/** The options of `drill random` with many runs. */
+/** The options of `drill random` with more than one run. */
 export const drillCampaignOptions = {
   title: 'Campaigns (random, with --runs over 1)',
   options: {
@@ -314,7 +314,7 @@ export const drillConnectionOptions = {
 
 export const drillEtcdOptions = { ...etcdOptions, title: 'etcd (--target=live)' } as const satisfies OptionGroup
 
-/** The options of `drill` that a configuration file cannot contain. */
+/** The options that belong to `drill` itself, beside those of the connections to the API server and to etcd. */
 export const ownDrillOptions = {
   title: 'Drill',
   options: {

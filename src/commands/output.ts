@@ -4,7 +4,9 @@ import { withoutSecrets } from '../telemetry/secrets.ts'
 export interface OutputWatch {
   /** Aborted as soon as standard output cannot be written. */
   readonly gone: AbortSignal
-  /** Why standard output cannot be written, in one line, such as a full disk; undefined if its reader has exited. */
+  /**
+   * Why standard output cannot be written, in one line; undefined if it can be written, or if its reader has exited.
+   */
   fault(): string | undefined
 }
 
@@ -41,7 +43,7 @@ export interface Screen {
   write(text: string): unknown
 }
 
-/** The size of a terminal. A terminal of unknown size reports 0, and counts as 80 by 24. */
+/** The size of a terminal. A missing or zero size counts as 80 by 24. */
 export function sizeOf({ columns, rows }: Screen): { readonly columns: number; readonly rows: number } {
   return { columns: columns || 80, rows: rows || 24 }
 }

@@ -23,16 +23,17 @@ import type { StatusPage } from './status-page/http-status-page.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Runs a master until SIGTERM or SIGINT, or until standard output cannot be written. Then shuts down in order. Resolves
- * with 0, or with 1 after a failure. Throws an InvalidInputError for mistakes of the configuration, before it contacts
- * a server.
+ * Runs a master until SIGTERM or SIGINT (with `--embedded` also SIGHUP), or until standard output cannot be written.
+ * Then shuts down in order. Resolves with 0, or with 1 after a failure. Throws an InvalidInputError for mistakes of the
+ * configuration, before it contacts a server.
  */
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()
   const resolved = await loadConfiguration(flags)
   await checkCertificates(resolved, healthFiles)
   const { configuration } = resolved
-  // `npm start` also shuts down in order when its terminal is closed.
+  // A person usually runs an embedded API server in a terminal, so it also shuts down in order when the terminal is
+  // closed.
   const stop = stopSignals(configuration.embedded ? ['SIGHUP'] : [])
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
@@ -93,7 +94,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Imports the code of the live page here, because only an embedded API server needs it. */
+/** Opens the live page. Its code is imported here, because `run` needs it only with an embedded API server. */
 async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger: Logger): Promise<StatusPage> {
   const { openStatusPage } = await import('./status-page/http-status-page.ts')
   const page = await openStatusPage({ host: '127.0.0.1', port: 0 }, logger)
@@ -104,7 +105,7 @@ async function openPage(api: KubeApi, { leaseNamespace }: Configuration, logger:
   return page
 }
 
-/** One of the commands deletes an object, to show its repair. */
+/** The text above the objects, with commands to try. One of these deletes an object, to show its repair. */
 function greeting(health: string, kubeconfigFile: string | undefined, page: string | undefined): string {
   return `Embedded API server. Ctrl-C ends it. Health: ${health}/readyz?verbose. Live page: ${page}. To try it:
   export KUBECONFIG=${shellWord(kubeconfigFile ?? '')}

@@ -31,12 +31,13 @@ const serviceCidr = {
   spec: { cidrs: ['10.96.0.0/16'] },
 }
 
-/** Controllers have their Leases in this namespace. */
+/** Controllers store their Leases in this namespace. */
 const systemNamespace = { apiVersion: 'v1', kind: 'Namespace', metadata: { name: 'kube-system' } }
 
 /**
- * Serves an embedded API server until SIGTERM, SIGINT or SIGHUP, and resolves with 0. Throws a ListenError if it cannot
- * listen, and an InvalidInputError if a file cannot be read or the kubeconfig cannot be written.
+ * Serves an embedded API server until SIGTERM, SIGINT or SIGHUP, or until standard output cannot be written, and
+ * resolves with 0. Throws a ListenError if it cannot listen. Throws an InvalidInputError for mistakes of the flags, for
+ * a file that cannot be read or written, and for a definition that the server refuses.
  */
 export async function execute(flags: Flags): Promise<number> {
   limitHeap()
@@ -78,7 +79,7 @@ export async function execute(flags: Flags): Promise<number> {
     if (!(cause instanceof RefusedObject)) throw cause
     throw new InvalidInputError([{ where: '--crd', message: cause.message }], { cause })
   } finally {
-    // Node 22 has no `await using`.
+    // Closed here, because Node 22 has no `await using`.
     await page?.close()
     kubeconfig?.[Symbol.dispose]()
     await server?.close()
@@ -86,7 +87,7 @@ export async function execute(flags: Flags): Promise<number> {
   }
 }
 
-/** Loads pino only for a warning or an error. The greeting replaces the info lines about CRDs. */
+/** Writes warnings and errors, and loads pino only for these. The greeting replaces the info lines about CRDs. */
 const defectLogger: Logger = {
   ...silentLogger,
   warn: (fields, message) => log('warn', fields, message),
@@ -100,7 +101,7 @@ function log(level: 'warn' | 'error', ...line: Parameters<Logger['warn']>): void
     .then((logger) => logger[level](...line))
 }
 
-/** Imports the code of the page after the greeting, because clients of the API do not need it. */
+/** Opens the source of the page. Its code is imported after the greeting, because clients of the API do not need it. */
 async function loadPageSource({ server }: StartedApiServer): Promise<StatusSource> {
   const [{ embeddedSource }, { restKubeApi }] = await Promise.all([
     import('./status-page/embedded-source.ts'),
@@ -110,7 +111,9 @@ async function loadPageSource({ server }: StartedApiServer): Promise<StatusSourc
   return embeddedSource(restKubeApi({ transport, clock: systemClock, random: systemRandom() }))
 }
 
-/** The CustomResourceDefinitions in a YAML file. @throws InvalidInputError */
+/**
+ * The CustomResourceDefinitions in a YAML file. Throws an InvalidInputError if it is unreadable or has other objects.
+ */
 async function definitionsIn(file: string): Promise<readonly object[]> {
   const { parseYamlDocuments } = await import('../documents/yaml.ts')
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {

@@ -11,9 +11,9 @@ export class StopRequest extends Error {
 }
 
 /**
- * Turns the first SIGTERM or SIGINT into an abort. A later signal ends the process at once with exit code 1, except in
- * the first second ({@link ECHO_MS}). `release` restores Node's own handling, except in this second. `also`: further
- * signals that are handled in the same manner.
+ * Turns the first SIGTERM or SIGINT into an abort. Ignores further signals for a second ({@link ECHO_MS}). A later
+ * signal ends the process at once with exit code 1. `release` restores the handling by Node, but does nothing in that
+ * second. `also`: further signals that are handled in the same manner.
  */
 export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   readonly signal: AbortSignal
@@ -36,7 +36,7 @@ export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   return {
     signal: controller.signal,
     release() {
-      // A repeated signal must not end the process before its orderly end.
+      // If the handlers were removed here, a repeated signal could end the process before its orderly end.
       if (isEcho()) return
       for (const name of names) process.off(name, onSignal)
     },
@@ -51,7 +51,7 @@ export function dieOfUnhandled(report: (error: unknown) => void): void {
   })
 }
 
-/** Passes unhandled rejections and uncaught exceptions to `take`. They no longer end the process. */
+/** Passes unhandled rejections and uncaught exceptions to `take`. From then on they do not end the process. */
 export function onUnhandled(take: (error: unknown) => void): void {
   process.on('unhandledRejection', take)
   process.on('uncaughtException', take)

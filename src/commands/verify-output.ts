@@ -7,7 +7,10 @@ import type { CheckResult, VerifyReport } from '../verify/cluster/verify-cluster
 /** The most findings of one check that the table and the GitHub annotations show. */
 const MAX_SHOWN = 10
 
-/** A line for each check, and then each finding with its command. Ends with a newline. Pure. */
+/**
+ * A line for each check, then the findings of failed checks with their commands, and a summary. Ends with a newline.
+ * Pure.
+ */
 export function renderTable(report: VerifyReport, flags: CommandFlags): string {
   const { results } = report
   const width = Math.max(...results.map(({ id }) => id.length))
@@ -108,7 +111,10 @@ function junitResult(result: CheckResult, flags: CommandFlags): string {
   return `<failure${attributesOf({ message: result.title, type: result.id })}>${escapeText(detail)}</failure>`
 }
 
-/** Workflow commands of GitHub Actions: an error for each shown finding, and a notice for each skipped check. */
+/**
+ * Workflow commands of GitHub Actions, an error for each shown finding and a notice for each skipped check, and a
+ * summary. Ends with a newline. Pure.
+ */
 export function renderGithub(report: VerifyReport, flags: CommandFlags): string {
   const lines = report.results.flatMap((result) => {
     if (result.status === 'skipped') return [workflowCommand('notice', `${result.id} skipped`, result.reason)]
@@ -125,7 +131,10 @@ function textOf({ object, expected, found, remedy }: Finding, flags: CommandFlag
   return [`${object}: expected ${expected}, found ${found}`, shellLine(remedy, flags)].map(printable)
 }
 
-/** Line breaks are escaped: https://docs.github.com/actions/reference/workflow-commands-for-github-actions */
+/**
+ * A workflow command is one line, so line breaks are escaped:
+ * https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+ */
 function workflowCommand(command: 'error' | 'notice', title: string, message: string): string {
   const data = message.replaceAll('%', '%25').replaceAll('\r', '%0D').replaceAll('\n', '%0A')
   return `::${command} title=${title}::${data}`

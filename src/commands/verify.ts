@@ -20,7 +20,7 @@ import { print } from './output.ts'
 import { stopSignals } from './stop-signals.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from './verify-output.ts'
 
-/** The exit code without a result. */
+/** The exit code if nothing was verified. */
 const NOTHING_VERIFIED = 3
 
 const renderers = { table: renderTable, json: renderJson, junit: renderJunit, github: renderGithub } as const

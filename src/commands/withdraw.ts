@@ -15,9 +15,10 @@ import { presentable } from './output.ts'
 import { dieOfUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
- * Withdraws this master's address, and prints the result in one line. Resolves with 0 if the address is withdrawn, or
- * stays listed because no other master is ready. Resolves with 1 if there is nothing to withdraw. While the servers do
- * not answer, retries for the time that a stop may take (`leavingMs`), and then throws.
+ * Withdraws the address of this master, and prints the result in one line. Resolves with 0 if the address is withdrawn,
+ * or stays listed because no other master is ready. Resolves with 1 if nothing is withdrawn for another reason, for
+ * example because this host has no lease. While the servers do not answer, retries for the time that a stop may take
+ * (`leavingMs`), and then throws.
  */
 export async function execute(flags: Flags): Promise<number> {
   const resolved = await loadConfiguration(flags, withdrawRules)

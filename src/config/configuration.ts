@@ -12,7 +12,7 @@ import { repairOptions, repairRules } from '../repair/options.ts'
 import { serviceCidrOptions } from '../service-cidr/options.ts'
 import { loggingOptions } from '../telemetry/options.ts'
 
-/** The options of all parts, composed. A new part adds its group here, and its rules, if any, to {@link rules}. */
+/** The options of all parts. A new part adds its group here, and its rules, if any, to {@link rules}. */
 export const optionGroups = {
   connection: connectionOptions,
   etcd: etcdOptions,
@@ -32,7 +32,7 @@ type Merged<Union> = (Union extends unknown ? (one: Union) => void : never) exte
   ? All
   : never
 
-/** Every setting, parsed and checked. */
+/** Every setting, parsed and checked. A setting without a value and a default is undefined. */
 export type Configuration = Merged<{ [Name in keyof Groups]: ValuesOf<Groups[Name]> }[keyof Groups]>
 
 /** The flag that names the configuration file. The file cannot contain it. */
@@ -65,12 +65,12 @@ export const rules: readonly Rule<Configuration>[] = [
   ...lifecycleRules,
 ]
 
-/** The rules for `withdraw`, which needs no address because it finds the master of this host. */
+/** The rules for `withdraw`. It needs no address, because it finds the only master of this host. */
 export const withdrawRules: readonly Rule<Configuration>[] = rules.filter(
   (rule) => !(masterRules as readonly Rule<never>[]).includes(rule),
 )
 
-/** The rules for commands that do not run a master: `verify`, `masters` and live drills. */
+/** The rules for `verify`, `masters` and live drills, which need no settings of a master. */
 export const observerRules: readonly Rule<Configuration>[] = [
   ...observedConnectionRules,
   ...etcdRules,

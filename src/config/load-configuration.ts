@@ -9,16 +9,19 @@ import type { Configuration } from './configuration.ts'
 import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 
 /**
- * The configuration from the flags and from the file that `--config` names, if any. The YAML parser is loaded only for
- * a file. Rejects with an {@link InvalidInputError} with every mistake; if the file is unreadable or no valid YAML,
- * only with that. `rules` are those of `run` by default.
+ * The configuration from the flags and from the file that `--config` names, if any. Loads the YAML parser only for a
+ * file. Rejects with an {@link InvalidInputError} that contains every mistake. If the file is unreadable or its YAML is
+ * invalid, the error contains no other mistakes. `rules` are by default those of `run`.
  */
 export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Configuration>[]): Promise<Resolved> {
   const document = flags.config === undefined ? undefined : await loadYaml(flags.config, '--config')
   return resolveConfiguration(flags, document, rules)
 }
 
-/** `where` names the flag in the error for an unreadable file. Rejects with an {@link InvalidInputError}. */
+/**
+ * Reads and parses a YAML file. `where` is the flag that a mistake names if the file is unreadable. Rejects with an
+ * {@link InvalidInputError}.
+ */
 export async function loadYaml(file: string, where: string): Promise<YamlDocument> {
   const text = await readFile(file, 'utf8').catch((cause: unknown) => {
     throw new InvalidInputError([{ where, message: `cannot read ${file}: ${unreadableReason(cause)}` }], { cause })

@@ -86,8 +86,8 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
 export function defineMaster(settings: MasterSettings, host: string): MasterOptions {
   const mistakes = mistakesIn(settings)
   if (mistakes.length > 0) throw new InvalidInputError(mistakes)
-  // The rules require a connection, so this names a kubeconfig. The file is never read: the embedding program has a
-  // connection of its own.
+  // The rules require a connection, so the settings name a kubeconfig. The file is never read: the embedding program
+  // has a connection of its own.
   const connection = { kubeconfig: 'of the embedding program', inCluster: undefined, embedded: undefined }
   const { configuration } = resolveConfiguration({ ...settings, ...connection })
   return masterOptionsOf(configuration, host)

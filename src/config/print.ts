@@ -17,7 +17,7 @@ export function printYaml(settings: readonly Setting[]): string {
   ].join('\n')
 }
 
-/** The settings as one JSON object: `{ key: { value, source } }`. */
+/** The settings as one JSON object: `{ key: { value, source } }`. A setting without a value has the value null. */
 export function printJson(settings: readonly Setting[]): string {
   const entries = settings.map((setting) => [
     setting.key,

@@ -36,14 +36,14 @@ export interface Setting {
 export interface Resolved {
   readonly configuration: Configuration
   readonly settings: readonly Setting[]
-  /** Where to report a mistake in a setting: its flag, or its position in the file. */
+  /** Where a mistake in a setting is: in its flag, or at its position in the file. */
   placeOf(key: keyof Configuration): string
 }
 
 /**
  * Composes flags, a configuration file and the defaults, in this order of precedence, and checks every value and rule.
- * `rules` are those of `run` by default; other commands pass their own. Rules about malformed values are skipped. Pure.
- * Throws an {@link InvalidInputError} with every mistake, each naming its flag or its position in the file.
+ * `rules` are by default those of `run`. A rule about a malformed value is skipped. Pure. Throws an
+ * {@link InvalidInputError} with every mistake, each with its flag or its position in the file.
  */
 export function resolveConfiguration(
   flags: Flags,
@@ -85,7 +85,7 @@ export function resolveConfiguration(
   return { configuration, settings, placeOf: placeOfKey }
 }
 
-/** The value of an option. Undefined if it is malformed; its mistakes are then added to `mistakes`. */
+/** The parsed value of an option; undefined if the input is malformed. The mistakes are then added to `mistakes`. */
 function parsed(
   schema: Option['schema'],
   input: unknown,

@@ -30,9 +30,9 @@ export interface StatusPage {
 }
 
 /**
- * Serves the page at `/` and its changes at `/events` (server-sent events), to browsers on this machine alone. A
- * command can do its own work before `start`. No failure of the observed servers ends the command. If the source cannot
- * be loaded, requests are answered with 500.
+ * Serves the page at `/` and its changes at `/events` (server-sent events), only to browsers on this machine. A command
+ * can do its own work before it calls `start`. No failure of the observed servers ends the command. If the source
+ * cannot be loaded, requests are answered with 500.
  * @param address - on loopback; port 0 selects a free one.
  * @throws ListenError
  */
@@ -121,7 +121,7 @@ interface Viewer {
 class Viewers {
   readonly #viewers = new Map<ServerResponse, Viewer>()
   #source: Source | undefined
-  /** What has been rendered since the last change, so that further requests cost little. */
+  /** What has been rendered since the last change, so that further requests for it cost little. */
   #rendered: { document?: string; sections?: Sections } = {}
   #sent: Sections = {}
   #gatherMs: number = limits.gatherMs
@@ -190,7 +190,7 @@ class Viewers {
     response.write(message)
   }
 
-  /** If rendering fails, closes all pages. They connect again; these requests are answered with 500, and logged. */
+  /** Closes all pages if rendering fails. Browsers connect again; their requests are answered with 500, and logged. */
   #orClose(send: () => void): void {
     try {
       send()

@@ -26,7 +26,7 @@ import { compareRows, rowOf, type ViewKind, type ViewRow } from '../embedded.ts'
 import { type MastersSource, READ_INTERVAL_MS } from '../masters-source.ts'
 
 export interface Status {
-  /** Where the program searches for leases, for people. */
+  /** Where the program searches for leases, as the end of a sentence for a person. */
   readonly place: string
   /** The age of `masters`, in milliseconds. The time left of each lease in `masters` is shorter by this age. */
   readonly ageMs: number
@@ -92,7 +92,7 @@ function clipped(text: unknown, limit = MAX_NAME_LENGTH): string {
   return text.length <= limit ? text : Buffer.from(text.slice(0, limit)).toString()
 }
 
-/** Fields of the object may be of any type, because a proxy may have changed the answer. */
+/** The row of an object. Its fields may be of any type, because a proxy may have changed the answer. */
 function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'detail'> {
   try {
     const { name, detail } = rowOf(kind, object)
@@ -119,7 +119,10 @@ function shortened(event: CoreEvent): CoreEvent {
   }
 }
 
-/** Observes a fleet: reads its leases each second, and watches the bootstrapped objects and the masters' Events. */
+/**
+ * Observes a fleet: reads its leases about once a second, and watches the bootstrapped objects and the Events of
+ * masters.
+ */
 export class StatusSource {
   readonly #source: MastersSource
   readonly #clock: Clock
@@ -132,7 +135,7 @@ export class StatusSource {
   #masters: readonly MasterRow[] | undefined
   #readFaults: readonly string[] = []
   readonly #read = new Trigger<'due' | 'listed'>()
-  /** The begin of the last successful read, by the monotonic clock. */
+  /** The start of the last successful read or, before it, of the source, by the monotonic clock. */
   #readMs: number
 
   constructor(source: MastersSource, random: Random) {
@@ -232,7 +235,7 @@ export class StatusSource {
     }
   }
 
-  /** Reports a change at each interval while a read hangs, because the time left of each lease shrinks. */
+  /** Reports a change at each interval while no read succeeds, because the time left of each lease shrinks. */
   async #reportAge(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       await sleep(this.#clock, READ_INTERVAL_MS, signal).catch(() => {})

@@ -15,7 +15,7 @@ interface Completed {
 interface CompletedFlag {
   readonly flag: string
   readonly description: string
-  /** Undefined for a switch. */
+  /** The placeholder of the value, such as FILE; undefined for a flag without a value. */
   readonly metavar: string | undefined
   readonly isList: boolean
   readonly value: 'none' | 'words' | 'file' | 'directory' | 'text'

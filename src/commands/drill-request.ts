@@ -98,7 +98,8 @@ type Reconciler = NonNullable<DrillValues['reconciler']>[number]
 
 /**
  * The variants to drill side by side: one for each reconciler and, with the reconciler `lease`, one for each lease
- * store. If a flag is missing, the scenario decides. Throws an {@link InvalidInputError} for an impossible combination.
+ * store. Without `--reconciler` or `--lease-store` the scenario decides. Throws an {@link InvalidInputError} for an
+ * impossible combination.
  */
 export function variantsOf(
   scenario: Scenario,

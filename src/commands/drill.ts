@@ -17,9 +17,9 @@ import { onUnhandled, stopSignals } from './stop-signals.ts'
 
 /**
  * Drills a fleet with a scenario, and reports. Resolves with 0 if all invariants held, or if `--allow-known-failures`
- * allows all failures. Resolves with 1 if an invariant was broken, or after an interruption. Throws an
- * InvalidInputError for mistakes of the command line or the scenario, before it contacts a server. Also rejects as
- * {@link runDrill} does, and if an output cannot be written.
+ * allows all failures; otherwise, and after an interruption, with 1. Throws an InvalidInputError for mistakes of the
+ * command line or the scenario, before it contacts a server. Also rejects as {@link runDrill} does, and if an output
+ * cannot be written.
  */
 export async function execute(flags: Flags, name: string): Promise<number> {
   const request = readDrillRequest(flags, name)

@@ -95,7 +95,9 @@ async function readExpectations(
   return readOptions(await loadYaml(file, '--expect'), expectationHead, expectationOptions)
 }
 
-/** The value in the file of `--config`; else undefined, because a default of `run` is no fact about the cluster. */
+/**
+ * The value in the file of `--config`. Undefined if the file has none: a default of `run` is no fact about the cluster.
+ */
 function inFile<Key extends keyof Configuration>(
   { configuration, settings }: Resolved,
   key: Key,
@@ -129,7 +131,7 @@ async function probing(
 
 const etcdFlags = ['etcdServers', 'etcdPrefix', 'etcdCafile', 'etcdCertfile', 'etcdKeyfile'] as const
 
-/** The flag for the kubeconfig or the service account that is used if none is named. */
+/** The flag for the kubeconfig or the service account that the program uses by default. */
 function unnamedAccess(): string {
   const origin = findOrigin({}, process.env)
   return origin === 'in-cluster' ? '--in-cluster' : `--kubeconfig=${origin[0]}`

@@ -32,7 +32,7 @@ type Merged<Union> = (Union extends unknown ? (one: Union) => void : never) exte
   ? All
   : never
 
-/** Every setting, parsed and checked. A setting without a value and a default is undefined. */
+/** Every setting, parsed and checked. A setting without a value and without a default is undefined. */
 export type Configuration = Merged<{ [Name in keyof Groups]: ValuesOf<Groups[Name]> }[keyof Groups]>
 
 /** The flag that names the configuration file. The file cannot contain it. */

@@ -37,7 +37,7 @@ export interface Violation {
   readonly detail: string
 }
 
-/** Later violations are dropped, because the first ones explain the rest. */
+/** The most violations that are recorded. Later ones are dropped, because the first ones explain the rest. */
 const MAX_VIOLATIONS = 50
 const WRITES_WITHIN_MS = 10_000
 

@@ -102,10 +102,7 @@ export function addedWithoutCause(moment: Moment): readonly Breach[] {
   })
 }
 
-/**
- * Addresses of masters, except kube-apiservers, that are added and then removed while the master was healthy
- * throughout.
- */
+/** Addresses of this program's masters that are added and then removed, although the master was healthy throughout. */
 export function goneThoughHealthy(moment: Moment): readonly Breach[] {
   const { histories } = moment
   return removals(moment)

@@ -208,8 +208,8 @@ export class MemberHistory {
 
   /** Whether the lease may exist at this moment, so that the address may be added. */
   mayCome(nowMs: number): boolean {
-    // A process that has not ended may still publish that its server is unready. While no master is ready, it is
-    // listed.
+    // A process that has not ended may still publish that its server is unready. Its address is listed while no master
+    // is ready.
     if (this.goneSinceMs === undefined || this.state.running || !this.state.ended) return true
     if (this.#noExpiryMs === Number.NEGATIVE_INFINITY) return true
     const aloneMs = nowMs - this.goneSinceMs - this.#noExpiryMs
@@ -284,7 +284,7 @@ export class MemberHistory {
     this.#noExpirySinceMs = leasesCannotExpire ? (this.#noExpirySinceMs ?? nowMs) : undefined
     const sinceMs = this.#noExpirySinceMs
     if (sinceMs !== undefined) {
-      // A further outage counts only if masters can notice it, and if the lease had not expired when it began.
+      // A further outage counts only if masters can notice it, and if it began before the lease had expired.
       const counts =
         outage === undefined
           ? this.#isPlaced(nowMs)

@@ -11,7 +11,7 @@ export interface MemberState {
   /** Whether the member, when stopped, withdraws its address even if its server answers and the list is then empty. */
   readonly withdrawsEvenIfLast: boolean
   readonly leavesWhenUnready: boolean
-  /** Whether the member runs, and was neither stopped nor frozen. */
+  /** Whether the member runs: its process exists, and is neither stopping nor frozen. */
   readonly running: boolean
   /** Whether the member has received SIGTERM, even if it has ended by now. False after SIGKILL. */
   readonly stopping: boolean

@@ -8,7 +8,7 @@ export interface Moment {
   readonly histories: readonly MemberHistory[]
   readonly listings: readonly Successor[]
   readonly requests: readonly ObservedRequest[]
-  /** How many writes each master sent in the last ten seconds, by its name. New Events do not count. */
+  /** How many writes each master, by name, sent in the last ten seconds. New Events do not count. */
   readonly writes: ReadonlyMap<string, number>
   /** The observations of objects other than the lists since the last moment, each with the one before it. */
   readonly objects: readonly { readonly found: ObservedObjects; readonly before: ObservedObjects | undefined }[]
@@ -156,14 +156,14 @@ export function departureLagMs(leaving: MemberHistory, { histories }: Moment): n
   return latenessOf(leaving) + leaving.lagMs + confirmationMs
 }
 
-/** The addresses that a version of a list lacks and its `before` lists; none for damage. */
+/** The addresses in `before` that `listing` lacks; none for damage. */
 export function removedAddresses({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   const { addresses = [] } = listing
   return (before?.addresses ?? []).filter((address) => !addresses.includes(address))
 }
 
-/** The addresses that a version of a list contains and its `before` does not; none for damage. */
+/** The addresses in `listing` that `before` lacks; none for damage. */
 export function addedAddresses({ listing, before }: Successor): readonly string[] {
   if (listing.byDamage) return []
   return (listing.addresses ?? []).filter((address) => before?.addresses?.includes(address) !== true)

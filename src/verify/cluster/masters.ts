@@ -84,7 +84,7 @@ function seekMaster(address: string): string {
   return `on the master that should be listed: ${questions} Its log says why it is not listed`
 }
 
-/** Removes the leases of an address, except those that a master renews. */
+/** The command that removes the leases of an address, except those that a master renews. */
 export function evict(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
 }
@@ -146,7 +146,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
   return verdict === 'stale' && noted.length === 0 ? [stale] : noted
 }
 
-/** Deletes one lease by its id. {@link evict} needs an address, and removes all leases of that address. */
+/** What deletes one lease by its id. {@link evict} needs an address, and removes all leases of that address. */
 function deletion(id: string): readonly Command[] {
   const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
   if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]

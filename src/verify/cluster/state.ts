@@ -16,7 +16,7 @@ import type { Cidr } from '../../net/cidr.ts'
 import type { PortRange } from '../../net/host-port.ts'
 import type { RangeName, StoredRange } from '../../repair/registries/range-registry.ts'
 
-/** The parts of a cluster's state that checks read. Objects are trimmed to what checks need. */
+/** The parts of the state of a cluster that checks read. Objects of long lists are trimmed to what the checks need. */
 export interface Parts {
   /** By name. */
   readonly namespaces: ReadonlyMap<string, Namespace>

@@ -10,34 +10,40 @@ import type { BitmapUse } from './bitmap/use.ts'
 import type { RangeRegistry } from './registries/range-registry.ts'
 import type { Repair } from './repair.ts'
 
-/** The time between two checks, in milliseconds, while it is unknown whether the server has the IPAddress API. */
+/** The time between two checks, in milliseconds, until it is known whether the server has the IPAddress API. */
 const UNDECIDED_PERIOD_MS = 200
 /** A starting server may lack the IPAddress API at first, but not for this long, in milliseconds. */
 const ABSENT_FOR_MS = 3_000
 
 interface ClusterIpRepairOptions {
-  /** The repair of the IPAddress objects, which servers from 1.33 on use. */
+  /** The repair of the IPAddress objects, which servers use from 1.33 on. */
   readonly ipAddresses: Repair & { readonly served: 'unknown' | 'served' | 'absent' }
-  /** Makes a repair of the bitmaps, which servers up to 1.33 use. */
+  /** Makes a repair of the bitmaps, which servers use up to 1.33. */
   readonly makeBitmaps: () => Repair
   readonly registry: RangeRegistry
   /** All Services. A server that does not serve Services has nothing to allocate. */
   readonly services: Pick<Followed<Service>, 'whenSynced'>
-  /** Called with true when the bitmaps are needed and there is no registry for them, with false afterwards. */
+  /**
+   * Called with true when the bitmaps are needed and there is no registry for them; with false when they are not needed
+   * any more.
+   */
   readonly onMissingRegistry: (isMissing: boolean) => void
   readonly use: Pick<BitmapUse, 'proven' | 'unused'>
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
   readonly availability: AvailabilityReporter
-  /** The time between two reads of the registry, in milliseconds, once the server is known to serve IPAddresses. */
+  /**
+   * The interval of the repairs, in milliseconds. While the server serves IPAddresses, the registry is checked this
+   * often for a bitmap.
+   */
   readonly intervalMs: number
 }
 
 /**
  * Repairs the IPAddresses if the server serves them. Repairs the bitmaps while the server serves no IPAddresses, or is
- * seen to use bitmaps too. Servers from 1.31 to 1.34 may use both, by their feature gates. For them the repair of the
- * bitmaps finds leaked bits, which upstream misses.
+ * seen to use bitmaps too: servers from 1.31 to 1.34 may use both, as their feature gates decide. Even for these
+ * servers the repair of the bitmaps is useful, because it finds leaked bits, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
   readonly #options: ClusterIpRepairOptions
@@ -102,8 +108,8 @@ export class ClusterIpRepair implements Repair {
   }
 
   /**
-   * Resolves when no server seems to use the bitmap, as after an upgrade. Its repair would then record an Event for
-   * each new Service.
+   * Resolves when the server serves IPAddresses and no server seems to use the bitmap, as after an upgrade. A repair
+   * that continued would record an Event for each new Service.
    */
   async #untilUnused(signal: AbortSignal): Promise<void> {
     const { ipAddresses, use, registry, clock, intervalMs } = this.#options

@@ -16,8 +16,9 @@ import { trimService } from './service-claims.ts'
 const FEW_SERVICES = 8
 
 /**
- * Reads Services from the API server, by `namespace/name`, reduced by {@link trimService}. Missing Services are
- * omitted. Each Service is as it was at some moment after the call. Rejects with a KubeError.
+ * Reads Services from the API server, reduced by {@link trimService}. The keys of the result are `namespace/name`.
+ * Missing Services are omitted. Each Service is as it was at some moment after the call. Rejects with a KubeError, or
+ * with the TypeError of {@link trimService}.
  */
 export async function readServices(
   api: KubeApi,
@@ -44,7 +45,7 @@ async function readService(api: KubeApi, ref: ObjectRef, signal: AbortSignal): P
 
 /**
  * All Services as they were at one moment after the call. Reduced by {@link trimService}, because the whole Services of
- * a large cluster may not fit in memory.
+ * a large cluster may not fit in memory. Rejects like {@link readServices}.
  */
 export async function listServices(api: KubeApi, signal: AbortSignal): Promise<readonly Service[]> {
   const found: Service[] = []
@@ -53,10 +54,13 @@ export async function listServices(api: KubeApi, signal: AbortSignal): Promise<r
   return found
 }
 
-/** After other writers were faster several times, at most this many numbers are checked before a write. */
+/** If {@link RangeReader.holders} is called without `many`, it reads the holders of at most this many numbers. */
 const FEW_NUMBERS = 8
 
-/** The numbers of one range that Services hold. The Services have just been read from the API server. */
+/**
+ * The numbers of one range that Services hold. The Services have just been read from the API server. `findings` returns
+ * a finding for each of the given numbers that one of these Services holds: the number is about to be allocated.
+ */
 interface LiveNumbers {
   readonly numbers: Bitmap
   findings(numbers: Bitmap): Promise<readonly Finding[]>
@@ -66,10 +70,12 @@ interface RangeReaderOptions {
   readonly api: KubeApi
   readonly services: Followed<Service>
   readonly claims: RangeClaims
+  /** The index of the range in `claims.ranges`. */
   readonly index: number
   readonly clock: Clock
 }
 
+/** Reads from the API server who holds the numbers of one range. */
 export class RangeReader {
   readonly #options: RangeReaderOptions
 
@@ -77,15 +83,17 @@ export class RangeReader {
     this.#options = options
   }
 
-  /** Reads all Services. `held` has the numbers that they hold. */
+  /**
+   * Reads all Services. `held` has the numbers that they hold. `checked` is undefined, as if all numbers were checked.
+   */
   async all(signal: AbortSignal): Promise<{ readonly held: LiveNumbers; readonly checked: undefined }> {
     return { held: await this.#heldBy(await listServices(this.#options.api, signal)), checked: undefined }
   }
 
   /**
-   * Reads the Services that, according to the informer, hold some of `numbers`; without `many`, only the holders of a
-   * few of these numbers. `held` has all numbers of these Services. `checked` has the numbers whose holders were read;
-   * undefined if those of all were.
+   * Reads the Services that hold some of `numbers` according to the informer; without `many`, only the holders of the
+   * first few of these numbers. `held` has all numbers of the Services that were read. `checked` has the numbers whose
+   * holders were read; undefined if these are all of `numbers`.
    */
   async holders(
     numbers: Bitmap,
@@ -103,7 +111,7 @@ export class RangeReader {
     }
   }
 
-  /** A finding for each of `numbers` that a Service holds in the informer's copies: the number is not allocated. */
+  /** A finding for each of `numbers` that a Service holds according to the informer: the number is not allocated. */
   notAllocated(numbers: Bitmap): Promise<readonly Finding[]> {
     return this.#notAllocated(this.#options.services.store, numbers, false)
   }

@@ -3,7 +3,7 @@ import { duration } from '../documents/duration.ts'
 import type { OptionGroup, Rule, ValuesOf } from '../documents/option.ts'
 import type { EtcdValues } from '../etcd/options.ts'
 
-/** The repair of the allocations of ClusterIPs and NodePorts. */
+/** The flags of the repairs of ClusterIPs and NodePorts. */
 export const repairOptions = {
   title: 'Repair of ClusterIPs and NodePorts',
   options: {

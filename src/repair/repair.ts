@@ -23,15 +23,15 @@ export interface Repair {
 /** Whether a repair may write. */
 export interface WritePermit {
   /**
-   * `report`: a server does the repair itself, so full passes only report the findings. The mode can change to
-   * `report` at any time. If it changes back to `repair`, the loop must be started anew.
+   * `report`: a server does the repair itself, so full passes only report the findings. The mode can change to `report`
+   * at any time. If it changes back to `repair`, the owner of the repair must start a new one.
    */
   readonly mode: 'repair' | 'report'
   /**
-   * Whether a round of writes may begin; call it before each. Unless the repair was requested by name, asks the server,
-   * because a new server that does the repair itself may have replaced the previous one. Beside such a server nothing
-   * may be written, because that server exits if another writer is faster. Rejects with a RemoteError if no server
-   * answers, or if it refuses to list its checks.
+   * Whether a round of writes may begin; call it before each round. Unless the repair was requested by name, asks the
+   * server, because a new server that does the repair itself may have replaced the previous one. Beside such a server
+   * nothing may be written: it exits if another writer is faster. Rejects with a RemoteError if no server answers, or
+   * if the server refuses to list its health checks.
    */
   granted(signal: AbortSignal): Promise<boolean>
 }
@@ -46,21 +46,26 @@ export interface RepairContext {
   readonly permit: WritePermit
   /** The informer of all Services, reduced by `trimService`. Its creator runs it, not the repair. */
   readonly services: Followed<Service>
-  /** The time between two full passes, in milliseconds, plus or minus a random tenth. Upstream's is three minutes. */
+  /**
+   * The time between two full passes, in milliseconds, plus or minus up to a tenth at random. Upstream: three minutes.
+   */
   readonly intervalMs: number
 }
 
 /**
- * kube-apiserver aborts a request after this time, in milliseconds. It allocates before it stores the Service, so an
- * older allocation without a Service belongs to no running request.
+ * kube-apiserver aborts a request after this time, in milliseconds. It allocates before it stores the Service. So an
+ * allocation that is older and has no Service belongs to no running request.
  */
 export const REQUEST_TIMEOUT_MS = 60_000
 
-/** The longest time, in milliseconds, from storing a Service without an allocation to the release of the allocation. */
+/**
+ * A server releases an allocation within this time, in milliseconds, after it deleted the Service, or stored the
+ * Service without the allocation.
+ */
 export const MAX_RELEASE_DELAY_MS = 2_000
 
 /**
- * The longest time, in milliseconds, from the release of an allocation to the storing of the Service without it. After
- * this time a Service that still has the allocation gives it up only by a later request.
+ * If a server releases an allocation first, it stores the Service without the allocation within this time, in
+ * milliseconds. After this time a Service that still has the allocation gives it up only by a later request.
  */
 export const MAX_STORE_DELAY_MS = 10_000

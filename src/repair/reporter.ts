@@ -11,17 +11,20 @@ export type FindingType = 'leak' | 'repair' | 'outOfRange' | 'duplicate' | 'unkn
 
 export interface Finding {
   readonly type: FindingType
-  /** Upstream's event reason: `ClusterIPNotAllocated`, `PortOutOfRange`. */
+  /** The reason of the Event: `ClusterIPNotAllocated`, `PortOutOfRange`. See {@link repairReasons}. */
   readonly reason: RepairReason
-  /** Upstream's event note: one line for people. */
+  /** The note of the Event: one line for people, in upstream's words where upstream has the same finding. */
   readonly note: string
-  /** The object of the event; undefined if upstream names none, such as for a leak. */
+  /** The object of the Event; undefined if no Event is recorded, as for a leaked bit. */
   readonly regarding: KubeObject | undefined
-  /** The address or port, as text. Together with the reason and the object it identifies a finding. */
+  /** The address, port or range, as text. Together with the reason and the object it identifies a finding. */
   readonly item: string
 }
 
-/** Upstream's reasons, with their actions. Reasons that end with `Leaked`, and those about ranges, are ours. */
+/**
+ * The reasons of Events, each with its action. Upstream has no reasons that end with `Leaked` or begin with
+ * `ServiceRange`.
+ */
 export const repairReasons = {
   ClusterIPNotValid: 'ClusterIPValidation',
   ClusterIPNotAllocated: 'ClusterIPAllocation',
@@ -41,7 +44,7 @@ export const repairReasons = {
 
 type RepairReason = keyof typeof repairReasons
 
-/** The object of events about a range: the Service that every cluster has, because a range is not an API object. */
+/** The object of Events about a range: the Service that every cluster has, because a range is not an API object. */
 export const aboutRanges: KubeObject = {
   apiVersion: 'v1',
   kind: 'Service',
@@ -50,7 +53,7 @@ export const aboutRanges: KubeObject = {
 
 export type RepairKind = 'cluster-ip' | 'node-port'
 
-/** Upstream: metrics.go beside each repair, and {ipallocator,portallocator}/metrics.go. */
+/** The names of upstream's metrics: metrics.go beside each repair, and {ipallocator,portallocator}/metrics.go. */
 const upstream = {
   'cluster-ip': {
     errors: 'apiserver_clusterip_repair_ip_errors_total',
@@ -77,7 +80,9 @@ export class RepairMetrics {
   readonly #allocated: Gauge<'cidr'> | Gauge<never>
   readonly #available: Gauge<'cidr'> | Gauge<never>
   readonly #withheld: Gauge<'range' | 'reason'>
-  /** When each running repair has last passed, in monotonic time. IPAddresses and bitmaps have a repair each. */
+  /**
+   * When each running repair last completed a full pass, in monotonic time. IPAddresses and bitmaps have a repair each.
+   */
   readonly #lastPasses = new Map<object, number>()
   #report: (() => void) | undefined
 
@@ -104,7 +109,7 @@ export class RepairMetrics {
     const labels = kind === 'cluster-ip' ? (['cidr'] as const) : []
     this.#allocated = metrics.gauge({ name: names.allocated, help: `Number of allocated ${items}.`, labels })
     this.#available = metrics.gauge({ name: names.available, help: `Number of free ${items}.`, labels })
-    // A gauge without labels begins with 0, which would say that no port is free.
+    // A gauge without labels begins with 0, which would mean that no port is free.
     if (kind === 'node-port') for (const gauge of [this.#allocated, this.#available] as Gauge<never>[]) gauge.remove({})
     this.#withheld = metrics.gauge({
       name: 'apiserver_bootstrap_range_withheld',
@@ -135,7 +140,7 @@ export class RepairMetrics {
     this.#lastPasses.set(repair, this.#clock.monotonicMs())
   }
 
-  /** Call this when a repair has ended: its last pass counts no longer. */
+  /** Call this when a repair has ended. Its last pass does not count any more. */
   ended(repair: object): void {
     this.#lastPasses.delete(repair)
   }
@@ -144,7 +149,10 @@ export class RepairMetrics {
     this.#failures.add({})
   }
 
-  /** Calls `report`, in place of an earlier one, before each scrape: for gauges that are costly to update. */
+  /**
+   * Calls `report` before each scrape, instead of the function of an earlier call. For gauges that are costly to
+   * update.
+   */
   onCollect(report: () => void): void {
     this.#report = report
   }
@@ -168,7 +176,10 @@ export class RepairMetrics {
   }
 }
 
-/** At most this many findings of one pass are logged, and recorded as Events. The others are only counted. */
+/**
+ * One call of {@link RepairReporter.report} logs at most this many findings, except in a dry run, and records at most
+ * this many Events. The metrics count all findings.
+ */
 const MAX_SINGLE_REPORTS = 20
 
 interface RepairReporterOptions {
@@ -187,7 +198,7 @@ interface RepairReporterOptions {
 export class RepairReporter {
   readonly #options: RepairReporterOptions
   readonly metrics: RepairMetrics
-  /** The identities of reported findings that still exist. */
+  /** The identities of the findings that exist, as far as is known. */
   #reported = new Set<string>()
 
   /** Records the writes that a person requested. */
@@ -205,8 +216,9 @@ export class RepairReporter {
   }
 
   /**
-   * Logs a finding again only if it was absent in between. Its Event is recorded again in every full pass, because
-   * clusters delete Events. In a full pass, `findings` must be complete.
+   * Logs a finding once. Logs it again if a full pass without it came between, or if it was repaired. Every full pass
+   * records the Event of a finding again, because clusters delete Events. `full`: whether `findings` are all findings
+   * of a full pass.
    */
   report(findings: readonly Finding[], { full }: { readonly full: boolean }): void {
     const { events } = this.#options
@@ -231,7 +243,7 @@ export class RepairReporter {
     }
   }
 
-  /** Counts a finding as repaired. If it occurs again, it is a new finding. */
+  /** Counts a finding as repaired, except in a dry run. If it occurs again, it is a new finding. */
   repaired(finding: Finding): void {
     if (this.#options.dryRun === true) return
     this.#reported.delete(identityOf(finding))

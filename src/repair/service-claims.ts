@@ -5,7 +5,10 @@ import { trimmedReader } from '../protobuf/trimmed-objects.ts'
 import { compareTexts } from '../runtime/compare-texts.ts'
 import { lookupNameOf } from './ip-address/ip-address.ts'
 
-/** A Service with more ClusterIPs is refused, because each check of one would be slow. The API allows two. */
+/**
+ * A Service with more ClusterIPs is refused, because a check of one ClusterIP reads all of its Service. The API allows
+ * two.
+ */
 const MOST_CLUSTER_IPS = 16
 
 function isPort(port: unknown): boolean {
@@ -47,8 +50,8 @@ trimService.protobuf = trimmedReader('core/v1.Service', {
 })
 
 /**
- * Of a Service with nothing but ClusterIPs, stores these as texts, and shares the `type` with others. Of every other
- * Service, such as one with NodePorts, stores the spec as JSON.
+ * If a Service holds nothing but ClusterIPs, stores these as texts, and shares the `type` with others. For every other
+ * Service, such as one with NodePorts or without a ClusterIP, stores the spec as JSON.
  */
 trimService.packing = {
   split({ metadata, spec }) {
@@ -70,21 +73,24 @@ trimService.packing = {
   keysOf: (service) => clusterIpsOf(service).map(lookupNameOf),
 } satisfies Packing<Service>
 
-/** Orders Services by age, equally old ones by name, so that all masters agree which holder keeps a number. */
+/** Orders Services by age, and equally old ones by namespace and name, so that all masters agree who keeps a number. */
 export function oldestFirst(a: Service, b: Service): number {
   const [first = '', second = ''] = [a.metadata?.creationTimestamp, b.metadata?.creationTimestamp]
   return compareTexts(first, second) || compareTexts(keyOfObject(a), keyOfObject(b))
 }
 
-/** The ClusterIPs that a Service holds, as text and in order; none for a headless Service (`IsServiceIPSet`). */
+/**
+ * The ClusterIPs that a Service holds, as text and in order. None if it is headless or has none yet (`IsServiceIPSet`).
+ */
 export function clusterIpsOf({ spec }: Service): readonly string[] {
   const { clusterIP } = spec ?? {}
   return !clusterIP || clusterIP === 'None' ? [] : (spec?.clusterIPs ?? [clusterIP])
 }
 
 /**
- * A number that several protocols use counts once. A repeated pair of number and protocol counts as often as it occurs.
- * The NodePort of the health check counts as TCP. Upstream: `collectServiceNodePorts`.
+ * The NodePorts that a Service holds. A number that several protocols use counts once. A repeated pair of number and
+ * protocol counts as often as it occurs. The NodePort of the health check counts as TCP. Upstream:
+ * `collectServiceNodePorts`.
  */
 export function nodePortsOf({ spec }: Service): readonly number[] {
   const held: number[] = []

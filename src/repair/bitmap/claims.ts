@@ -13,29 +13,35 @@ import type { RangeName } from '../registries/range-registry.ts'
 import type { Finding, RepairKind } from '../reporter.ts'
 import { clusterIpsOf, nodePortsOf } from '../service-claims.ts'
 
-/** A range whose bitmap a repair manages. Its items are in the form of {@link AllocationRange.textAt}. */
+/** A range whose bitmap a repair manages. Its items are texts, as {@link AllocationRange.textAt} returns them. */
 export interface BitmapRange extends AllocationRange<string> {
   readonly name: RangeName
-  /** The flag with which the server's range would be `text`: `--service-node-port-range=30000-31000`. */
+  /** The flag that sets the server's range to `text`: `--service-node-port-range=30000-31000`. */
   flagFor(text: string): string
 }
 
-/** The numbers that Services hold. `range` is an index in `ranges`, and `offset` is a number in that range. */
+/**
+ * Which numbers Services hold, and the findings about them. In all methods `range` is an index in `ranges`, and
+ * `offset` is a number in that range.
+ */
 export interface RangeClaims {
   readonly kind: RepairKind
   readonly ranges: readonly BitmapRange[]
-  /** The range of a stored text; undefined when the text is malformed, or the range is too large for a bitmap. */
+  /** The range of a stored text; undefined if the text is malformed, or if the range is too large for a bitmap. */
   parse(text: string): Pick<BitmapRange, 'size' | 'textAt'> | undefined
   /**
-   * Calls `hold` with each number, as often as the Service holds it, and `fault` with a finding for each item that is
-   * malformed or outside all ranges. Ignores ClusterIPs of a family whose range is too large for a bitmap.
+   * Calls `hold` with each number that the Service holds, as often as it holds the number. Calls `fault` with a finding
+   * for each ClusterIP or NodePort that is malformed or outside all ranges. Ignores ClusterIPs of a family whose range
+   * is too large for a bitmap.
    */
   visit(service: Service, hold: (range: number, offset: number) => void, fault?: (finding: Finding) => void): void
-  /** The finding that a Service holds an unallocated number. `repairing`: the number is about to be allocated. */
+  /**
+   * The finding that a Service holds an unallocated number. `repairing`: whether the number is about to be allocated.
+   */
   notAllocated(service: Service, range: number, offset: number, repairing: boolean): Finding
-  /** The finding that a Service holds a number that an older Service also holds, or holds one number twice. */
+  /** The finding that a Service holds a number twice, or holds a number that an older Service also holds. */
   duplicate(service: Service, range: number, offset: number): Finding
-  /** The finding that no Service holds a number allocated long ago. `repairing`: the number is about to be freed. */
+  /** The finding that no Service holds an allocated number. `repairing`: whether the number is about to be freed. */
   leaked(range: number, offset: number, repairing: boolean): Finding
 }
 
@@ -45,9 +51,9 @@ export function regardingService({ metadata }: Service): KubeObject {
 }
 
 /**
- * A range that is too large for a bitmap is left out, because no server has a bitmap for it. Upstream:
- * pkg/registry/core/service/ipallocator/controller/repair.go, whose findings for a full range and for unknown errors
- * cannot occur here.
+ * The claims of Services on ClusterIPs. A range that is too large for a bitmap is not in `ranges`, because no server
+ * has a bitmap for it. Upstream: pkg/registry/core/service/ipallocator/controller/repair.go, whose findings for a full
+ * range and for unknown errors cannot occur here.
  * @throws RangeError for two ranges of one family.
  */
 export function clusterIpClaims(cidrs: readonly Cidr[]): RangeClaims {
@@ -97,7 +103,10 @@ const portReasons = {
   leaked: 'PortLeaked',
 } as const
 
-/** The findings about one number, in upstream's words. `label` names its item in a note. */
+/**
+ * Makes the findings about one number, with upstream's notes. `named` returns the item of a number, and its label in
+ * notes.
+ */
 function findingsWith(
   reasons: Readonly<Record<NumberFinding, Finding['reason']>>,
   named: (range: number, offset: number) => { readonly item: string; readonly label: string },
@@ -149,7 +158,10 @@ function bitmapRange(range: AllocationRange<Address>, cidrs: readonly Cidr[], in
   }
 }
 
-/** Like {@link BitmapRange.offsetOf}, but without BigInt, because there are many addresses. */
+/**
+ * Like {@link BitmapRange.offsetOf}, for an address of the family of `cidr`, and without BigInt, because a repair reads
+ * hundreds of thousands of addresses.
+ */
 function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number | undefined {
   const network = new Uint16Array(8)
   readAddress(cidr.network.text, network)
@@ -160,7 +172,7 @@ function locatorOf(cidr: Cidr, size: number): (groups: AddressGroups) => number 
       return offset >= 0 && offset < size ? offset : undefined
     }
   }
-  // The addresses of an IPv6 range that have a number differ only in the last group.
+  // In an IPv6 range, every address that has a number begins with the first seven groups of the network address.
   const base = (network[7] as number) + 1
   return (groups) => {
     for (let i = 0; i < 7; i++) if (groups[i] !== network[i]) return undefined
@@ -185,7 +197,10 @@ function faultOf(service: Service, text: string, cidr: Cidr | undefined): Findin
   return { type: 'outOfRange', reason: 'ClusterIPOutOfRange', note, item, regarding }
 }
 
-/** Upstream: pkg/registry/core/service/portallocator/controller/repair.go, less what {@link clusterIpClaims} omits. */
+/**
+ * The claims of Services on NodePorts. Upstream: pkg/registry/core/service/portallocator/controller/repair.go, without
+ * its findings for a full range and for unknown errors.
+ */
 export function nodePortClaims(range: PortRange): RangeClaims {
   const ports = portAllocationRange(range)
   return {

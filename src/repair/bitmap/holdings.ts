@@ -10,7 +10,10 @@ import type { RangeClaims } from './claims.ts'
 export class RangeHoldings {
   readonly #claims: RangeClaims
   readonly #held: readonly Bitmap[]
-  /** How many holders a number has beside the first, if any. A counter for each number of a /12 would take 4 MiB. */
+  /**
+   * By number: how many holders it has beside the first. A number with one holder has no entry, because a counter for
+   * each number of a /12 would take 4 MiB.
+   */
   readonly #others: readonly Map<number, number>[]
 
   constructor(claims: RangeClaims) {
@@ -19,7 +22,7 @@ export class RangeHoldings {
     this.#others = claims.ranges.map(() => new Map())
   }
 
-  /** The held numbers of a range. The result changes with the next change of a Service: do not store it. */
+  /** The held numbers of a range. {@link apply} modifies the returned bitmap, so do not store it. */
   held(range: number): Bitmap {
     return this.#held[range] as Bitmap
   }
@@ -32,7 +35,7 @@ export class RangeHoldings {
     }
   }
 
-  /** Call this with every change, in order. */
+  /** Call this with every change of a Service, in order. */
   apply(change: Change<Service>): void {
     if (change.type !== 'deleted') this.#claims.visit(change.object, this.#add)
     if (change.type !== 'added') this.#claims.visit(change.old, this.#remove)
@@ -53,7 +56,7 @@ export class RangeHoldings {
   }
 }
 
-/** The holdings of all Services. Arrays are indexed by range. */
+/** What {@link surveyServices} returns. `held` and `contested` are indexed by range. */
 interface RangeSurvey {
   readonly held: readonly Bitmap[]
   /** The numbers that are held more than once. */
@@ -81,8 +84,8 @@ export function* surveyServices(services: Iterable<Service>, claims: RangeClaims
 }
 
 /**
- * The holders of the `wanted` numbers of each range, {@link oldestFirst}. A Service that holds a number twice occurs
- * twice.
+ * The holders of each `wanted` number that is held, {@link oldestFirst}, by number. `wanted` and the result are indexed
+ * by range. A Service that holds a number twice occurs twice.
  */
 export function* claimantsOf(
   services: Iterable<Service>,

@@ -3,7 +3,9 @@ import { aboutRanges, type RepairKind, type RepairReporter } from '../reporter.t
 /** kube-apiserver's message if an allocator has no bitmap: `…of type servicenodeportallocations at this time`. */
 const NO_BITMAP = /cannot allocate resources of type service(ip|nodeport)allocations/
 
-/** Whether the server refuses a Service because nobody has created the bitmap of its allocator. */
+/**
+ * Whether the server refuses a Service because nobody has created the bitmap of its allocator. `reason`: its message.
+ */
 export function lacksBitmap(reason: string): boolean {
   return NO_BITMAP.test(reason)
 }
@@ -11,8 +13,9 @@ export function lacksBitmap(reason: string): boolean {
 export const BITMAP_HINT = 'set --etcd-servers to have the bitmap of the allocator created in etcd'
 
 /**
- * Reports that a repair has no range registry, although its server needs a bitmap. A dry run cannot test whether the
- * server has a bitmap, because kube-apiserver needs none for an allocation that it does not store.
+ * Reports that a repair has no range registry, although its server may need a bitmap. The program does not find out
+ * whether the server has one: a create with `dryRun` proves nothing, because kube-apiserver needs no bitmap for an
+ * allocation that it does not store.
  */
 export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {
   const items = kind === 'node-port' ? 'NodePorts' : 'ClusterIPs'

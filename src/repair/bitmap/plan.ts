@@ -11,16 +11,19 @@ export type RangeReading =
   | {
       readonly type: 'taken'
       /**
-       * `unnamed`: stored without the text of its range, because its server has not completed a pass yet. `adopted`:
-       * stored for another range; the items that both ranges contain are carried over. Every origin but `same-range`
-       * requires a write, even if nothing is missing.
+       * `unnamed`: stored with an empty text as its range; upstream reads that as not yet initialized. `adopted`:
+       * stored for another range; `set` has the items that both ranges contain. Every origin but `same-range` requires
+       * a write, even if nothing is missing.
        */
       readonly origin: 'same-range' | 'absent' | 'unnamed' | 'adopted'
-      /** The allocated numbers, in the numbering of the managed range. */
+      /** The allocated numbers, as numbers of the managed range. */
       readonly set: Bitmap
     }
 
-/** Interprets the stored state of a range. `where` names its place in messages. */
+/**
+ * Interprets the stored state of a range. `where` names its place in messages. `adopt`: whether to read the bitmap of
+ * another range as `adopted`; without it, such a bitmap is withheld.
+ */
 export function readRange(
   range: BitmapRange,
   stored: StoredRange,
@@ -64,7 +67,9 @@ function withheld(
   return { type: 'withheld', reason, finding: { ...finding, type: 'unknown', regarding: aboutRanges } }
 }
 
-/** Translates numbers by their items, because the same address has different numbers in different ranges. */
+/**
+ * Finds each item of `set` in the range `to`, where it may have another number. Drops items that `to` does not contain.
+ */
 function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapRange): Bitmap {
   const carried = new Bitmap(to.size)
   for (const number of set) {
@@ -74,34 +79,37 @@ function carriedOver(set: Bitmap, from: Pick<BitmapRange, 'textAt'>, to: BitmapR
   return carried
 }
 
-/** A leak is freed in the third full pass that sees it, as upstream does (`numRepairsBeforeLeakCleanup`). */
+/** A leak is freed in the third full pass that sees it or later. Upstream: `numRepairsBeforeLeakCleanup`. */
 const PASSES_BEFORE_FREED = 3
-/** A leak must also have been allocated for this long, in milliseconds; `REQUEST_TIMEOUT_MS` explains why. */
+/** A leak must also have been allocated without a break for this long, in milliseconds. See `RangeWriter.free`. */
 const LEAK_MS = 120_000
 
-/** Numbers without a holder: either one full pass saw all of them first, or all are due to be freed. */
+/** Numbers without a holder. Either the same full pass was the first to see all of them, or all are due to be freed. */
 interface LeakCohort {
   readonly numbers: Bitmap
-  /** Since when the numbers are known to be allocated continuously, on the monotonic clock. */
+  /** Since when, at least, the numbers have been allocated without a break, on the monotonic clock. */
   readonly sinceMs: number
   readonly passes: number
 }
 
 /**
- * The leaks of one range, due or not. The owner calls {@link stillTaken} with each state of the range in turn, so that
- * the time of a number that was released and allocated again starts anew. The owner drops the ledger when states may
- * have been missed.
+ * The leaks of one range, whether due to be freed or not. The owner calls {@link stillTaken} with each state of the
+ * range in turn, so that a number that is released and allocated again counts as a new leak. The owner drops the ledger
+ * when states may have been missed.
  */
 export type LeakLedger = readonly LeakCohort[]
 
 export const noLeaks: LeakLedger = []
 
-/** Retains only numbers that are allocated in this state. */
+/** Retains only the numbers that are allocated in `taken`, a later state of the range. */
 export function stillTaken(ledger: LeakLedger, taken: Bitmap): LeakLedger {
   return withNumbers(ledger, (numbers) => numbers.and(taken))
 }
 
-/** The ledger after a full pass that saw these numbers without a holder. All other numbers are dropped. */
+/**
+ * The ledger after a full pass that saw the numbers `unheld` without a holder. All other numbers are dropped. `nowMs`
+ * is on the monotonic clock.
+ */
 export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): LeakLedger {
   if (unheld.count === 0) return noLeaks
   const known = withNumbers(ledger, (numbers) => numbers.and(unheld)).map((cohort) => ({
@@ -112,7 +120,7 @@ export function seenByPass(ledger: LeakLedger, unheld: Bitmap, nowMs: number): L
   const tooYoung = known.filter((cohort) => !isDue(cohort, nowMs))
   const due = dueLeaks(known, unheld.size, nowMs)
   return [
-    // All due numbers form one cohort. Otherwise each pass would add a cohort while freeing is forbidden.
+    // All due numbers form one cohort: they need no history any more.
     ...(due.count === 0 ? [] : [{ numbers: due, sinceMs: nowMs - LEAK_MS, passes: PASSES_BEFORE_FREED }]),
     ...tooYoung,
     ...(fresh.count === 0 ? [] : [{ numbers: fresh, sinceMs: nowMs, passes: 1 }]),
@@ -147,12 +155,12 @@ export type RangePlan =
       readonly missing: Bitmap
       readonly leaked: Bitmap
       readonly changed: boolean
-      /** The leaks after this pass, once the plan was written. */
+      /** The leaks that remain when the plan has been written: none that is due. */
       readonly ledger: LeakLedger
     }
 
 interface RangeObservation {
-  /** The last state of the range; undefined if none was received, as without a registry. */
+  /** The last received state of the range; undefined if none was received, as without a registry. */
   readonly reading: RangeReading | undefined
   readonly held: Bitmap
   readonly ledger: LeakLedger
@@ -179,7 +187,7 @@ export function planRange({ reading, held, ledger, nowMs }: RangeObservation): R
 }
 
 /**
- * The findings of a full pass over all ranges of a repair, except those that a write corrects. Pure. Upstream:
+ * The findings of a full pass over all ranges of a repair, except those that a write can correct. Pure. Upstream:
  * `doRunOnce` in repair.go, which also reports what it repairs.
  */
 export function* passFindings(

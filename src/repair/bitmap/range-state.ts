@@ -25,7 +25,10 @@ interface RangeStateOptions {
   readonly clock: Clock
 }
 
-/** A server stores the Service within this time, in milliseconds, after it cleared a number. Measured: about 100 ms. */
+/**
+ * A server is assumed to store the Service within this time, in milliseconds, after it cleared a number of that
+ * Service. Measured: about 100 ms.
+ */
 const STORE_DELAY_MS = 250
 
 /** The known state of one stored range, from reads, own writes and the registry's watch. */
@@ -36,13 +39,16 @@ export class RangeState {
   #fixed: Finding | undefined
   #outdated = true
   #watchEvents = 0
-  /** The revision up to which the watch has delivered every state; undefined when some may have been missed. */
+  /**
+   * The revision of the last state from the watch; before the first, that of the first call after the watch opened or
+   * was interrupted. The watch missed no state between the two. Undefined if neither has happened.
+   */
   #watchedRevision: string | undefined
   /** Possible leaks. They have been allocated in every state since they were recorded, up to `#watchedRevision`. */
   ledger: LeakLedger = noLeaks
   /** Numbers that this master has set. They have been set in every state since, up to `#watchedRevision`. */
   readonly own: RecentlySet
-  /** Recently cleared numbers, and until when they count as recent. */
+  /** Recently cleared numbers, and until when they count as recent, on the monotonic clock; the oldest first. */
   #released: readonly { readonly numbers: Bitmap; readonly untilMs: number }[] = []
 
   constructor(options: RangeStateOptions) {
@@ -51,7 +57,9 @@ export class RangeState {
     this.own = new RecentlySet(options.range.size)
   }
 
-  /** Recently cleared numbers: the server may not have stored the Service yet. Undefined if there are none. */
+  /**
+   * Recently cleared numbers: the server may not yet have stored the Service without them. Undefined if there are none.
+   */
   released(): Bitmap | undefined {
     const nowMs = this.#options.clock.monotonicMs()
     return this.#released
@@ -59,7 +67,7 @@ export class RangeState {
       .reduce<Bitmap | undefined>((all, { numbers }) => all?.or(numbers) ?? numbers, undefined)
   }
 
-  /** In how many milliseconds {@link released} becomes empty; undefined if it is empty. */
+  /** In how many milliseconds {@link released} has no numbers any more; undefined if it has none. */
   get releasedMs(): number | undefined {
     const last = this.#released.at(-1)
     const leftMs = (last?.untilMs ?? Number.NEGATIVE_INFINITY) - this.#options.clock.monotonicMs()
@@ -70,12 +78,15 @@ export class RangeState {
     return this.#reading
   }
 
-  /** Whether the state must be read: at first, after an interruption of the watch, and after a failed call. */
+  /**
+   * Whether the state must be read: at first, after an interruption of the watch, and after a failed call of the
+   * registry.
+   */
   get outdated(): boolean {
     return this.#outdated
   }
 
-  /** Increases with each event of the watch. */
+  /** Increases with each change and each interruption that the watch reports. */
   get watchEvents(): number {
     return this.#watchEvents
   }
@@ -86,25 +97,27 @@ export class RangeState {
   }
 
   /**
-   * A bitmap of another range is adopted only until a bitmap of this range has been received. If the stored range
-   * differs later, another program has changed it on purpose, and it is not overwritten.
+   * Interprets a stored state, and records nothing. A bitmap of another range is adopted only until a bitmap of this
+   * range has been received. If the stored range differs later, another program has changed it on purpose, so the range
+   * is withheld.
    */
   read(stored: StoredRange): RangeReading {
     const { range, claims, where } = this.#options
     return readRange(range, stored, { claims, where, adopt: this.#adopt })
   }
 
-  /** Whether the watch has delivered every state up to this one. */
+  /** Whether the watch has delivered this state, and missed none before it. */
   upToDate(stored: StoredRange): boolean {
     return this.#watchedRevision === revisionOf(stored)
   }
 
+  /** Records the state that a read or a write returned. */
   stored(stored: StoredRange): void {
     this.#watchedRevision ??= revisionOf(stored)
     this.#take(stored)
   }
 
-  /** Records the stored state from the watch, which must deliver every state, in order. */
+  /** Records a state from the watch, which must deliver every state, in order. */
   watched(stored: StoredRange): void {
     this.#watchEvents++
     this.#watchedRevision = revisionOf(stored)
@@ -120,12 +133,15 @@ export class RangeState {
     this.#outdated = true
   }
 
-  /** Call this when a call has failed. */
+  /** Call this when a call of the registry has failed. */
   invalidate(): void {
     this.#outdated = true
   }
 
-  /** Call this when a write is needed, but the registry forbids rewriting this state. Returns the finding. */
+  /**
+   * Call this when a write is needed, but the registry forbids rewriting the stored state. Withholds the range until
+   * another state is received. `reason`: see `fixed` of a stored range.
+   */
   cannotWrite(reason: string): Finding {
     const { range, where, metrics } = this.#options
     const { finding } = unreadableRange(range, where, reason)
@@ -166,12 +182,15 @@ function revisionOf(stored: StoredRange): string {
   return stored.type === 'range' ? `revision ${stored.revision}` : stored.type
 }
 
-/** Whether two states are the result of the same write, not merely equal. */
+/**
+ * Whether two states come from the same write, not merely have the same content. Two absent states count as one write,
+ * and so do two unreadable ones.
+ */
 export function isSameWrite(a: StoredRange, b: StoredRange): boolean {
   return revisionOf(a) === revisionOf(b)
 }
 
-/** Numbers that were recorded at one time, on the monotonic clock. */
+/** Numbers that were recorded at `sinceMs`, on the monotonic clock. */
 interface Cohort {
   readonly numbers: Bitmap
   readonly sinceMs: number
@@ -181,16 +200,20 @@ interface Cohort {
  * The numbers of one range that this master has set recently and that were not cleared since.
  *
  * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. If a master
- * sets the numbers in between, servers refuse them until a repair frees them. But while a number stays set after this
- * master set it, no server can allocate it for a new Service, so this master may release it when no Service holds it.
+ * sets the numbers in between, servers cannot allocate them until a repair frees them. But while a number stays set
+ * after this master set it, no server can allocate it for a new Service, so this master may release the number when no
+ * Service holds it.
  */
 export class RecentlySet {
   readonly #size: number
-  /** The `numbers` of a running write that were not cleared since. `seen`: those that a state has shown as set. */
+  /**
+   * `numbers`: those that a running write sets, except those cleared since it began. `seen`: those that a state has
+   * shown.
+   */
   #coming: { numbers: Bitmap; seen: Bitmap } | undefined
-  /** Numbers that a Service holds, as far as is known. */
+  /** Numbers that some Service holds, as far as is known. `sinceMs`: when this master set them. */
   #held: readonly Cohort[] = []
-  /** Numbers that no Service holds. */
+  /** Numbers that no Service holds. `sinceMs`: since when this is known. */
   #unheld: readonly Cohort[] = []
 
   constructor(size: number) {
@@ -198,20 +221,20 @@ export class RecentlySet {
   }
 
   /**
-   * Call this before a write, and {@link wereSet} when it has succeeded. Only one write may run at a time. The watch
-   * may deliver later states before the write is answered.
+   * Call this before a write of these numbers, and {@link wereSet} when it has succeeded. Only one write may run at a
+   * time. The watch may deliver later states before the registry answers the write.
    */
   setting(numbers: Bitmap): void {
     this.#coming = { numbers, seen: new Bitmap(this.#size) }
   }
 
-  /** Call this when the write has succeeded. Does nothing if states may have been missed since it began. */
+  /** Call this when the write has succeeded. Has no effect if states may have been missed since the write began. */
   wereSet(nowMs: number): void {
     if (this.#coming !== undefined) this.#held = [...this.#held, { numbers: this.#coming.numbers, sinceMs: nowMs }]
     this.#coming = undefined
   }
 
-  /** Call this with each state of the range in turn: numbers that are not set in it have been cleared. */
+  /** Call this with each state of the range in turn: numbers that are not in `set` have been cleared. */
   still(set: Bitmap): void {
     this.#held = withNumbers(this.#held, (numbers) => numbers.and(set))
     this.#unheld = withNumbers(this.#unheld, (numbers) => numbers.and(set))
@@ -229,7 +252,10 @@ export class RecentlySet {
     this.#unheld = []
   }
 
-  /** `due`: the numbers to release now. `inMs`: the milliseconds until there are more; undefined if none follow. */
+  /**
+   * Call this with the numbers that Services hold. `due`: numbers of this master to release now, because no Service has
+   * held them for {@link MAX_RELEASE_DELAY_MS}. `inMs`: the milliseconds until more are due; undefined if none follow.
+   */
   unheld(held: Bitmap, nowMs: number): { readonly due: Bitmap; readonly inMs: number | undefined } {
     this.#unheld = [
       ...withNumbers(this.#unheld, (numbers) => numbers.minus(held)),

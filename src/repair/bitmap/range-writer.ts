@@ -13,11 +13,18 @@ import { type RangeHoldings, surveyServices } from './holdings.ts'
 import { planRange, type RangePlan, type RangeReading } from './plan.ts'
 import { isSameWrite, RangeState, type RecentlySet } from './range-state.ts'
 
-/** How far apart the watches of Services and of ranges may deliver the effects of one request, in milliseconds. */
+/**
+ * The watches of Services and of ranges normally deliver the effects of one request within this time, in milliseconds.
+ */
 export const SETTLING_MS = 20
-/** After this many overtaken writes only a few numbers are repaired at a time: reading many Services takes too long. */
+/**
+ * After this many overtaken writes, {@link RangeReader.holders} reads the holders of only a few numbers, which is
+ * faster.
+ */
 const PATIENT_TRIES = 3
-/** How often one pass tries to write freed numbers. Leaks can wait for the next pass. */
+/**
+ * How often freed numbers are written, if other writers are faster each time, before a later pass must find them again.
+ */
 const FREEING_TRIES = 5
 
 export interface RangeWriterOptions extends Omit<RepairContext, 'intervalMs' | 'availability'> {
@@ -25,7 +32,7 @@ export interface RangeWriterOptions extends Omit<RepairContext, 'intervalMs' | '
   readonly claims: RangeClaims
   readonly adoptRange: boolean
   readonly holdings: RangeHoldings
-  /** The index of the range in the claims. */
+  /** The index of the range in `claims.ranges`. */
   readonly index: number
 }
 
@@ -52,21 +59,24 @@ export class RangeWriter {
     })
   }
 
-  /** Whether a number must be added or the range must be written, as far as is known. */
+  /**
+   * Whether a number must be added or the range must be written, as far as is known. False while the range is withheld.
+   */
   get damaged(): boolean {
     const { reading } = this.state
     return reading?.type === 'taken' && (reading.origin !== 'same-range' || this.#missing(reading).count > 0)
   }
 
+  /** Reads the stored range, and records it in {@link state}. */
   read(signal: AbortSignal): Promise<StoredRange> {
     const { registry } = this.#options
     return this.#recording(() => registry.read(this.range.name, signal))
   }
 
   /**
-   * Adds missing numbers, and creates a missing range. Each write is a compare-and-put on a range that was read before
-   * the Services, so the number of a Service that is meanwhile deleted is not set again. `stored` must have been read
-   * just before. Returns the findings that are not repaired.
+   * Adds missing numbers, and creates a missing range. Reads the range before the Services, and writes by
+   * compare-and-put on that range, so the number that a deleted Service has released is not set again. `stored`: the
+   * range, if it has just been read. Returns the findings that were not repaired; a withheld range has none here.
    */
   async repair(signal: AbortSignal, stored?: StoredRange): Promise<readonly Finding[]> {
     const { clock, random } = this.#options
@@ -103,11 +113,15 @@ export class RangeWriter {
   }
 
   /**
-   * Frees leaked numbers that no Service in a new list holds. Never frees a number of a Service that is being created:
-   * kube-apiserver allocates first, and stores the Service within 60 s. The write is a compare-and-put on a state up to
-   * which the watch has delivered every state, so a freed number was allocated for two minutes without a break. A
-   * Service with that number was therefore stored at least a minute ago, and is in the list, even if the write must be
-   * tried again. Returns the leaks that are not freed.
+   * Frees leaked numbers that no Service in a new list holds. `stored`: the range as just read.
+   *
+   * Never frees a number of a Service that is being created: kube-apiserver allocates the number first, and stores the
+   * Service within 60 s. The write is a compare-and-put on a state before which the watch missed none, so a freed
+   * number has been allocated for two minutes without a break. A Service with that number was therefore stored at least
+   * a minute ago, and is in the list, even if the write must be tried again.
+   *
+   * Returns the leaks that may not be freed, and in a dry run all that would be freed. Does not return leaks whose
+   * writes other writers overtake too often.
    */
   async free(signal: AbortSignal, stored: StoredRange): Promise<readonly Finding[]> {
     return this.#clear(stored, (current) => this.#leakedOf(current), signal)
@@ -118,22 +132,22 @@ export class RangeWriter {
     if (this.unheld.due.count > 0) await this.#clear(await this.read(signal), () => this.unheld.due, signal)
   }
 
-  /** In how many milliseconds a check is due even without a change; undefined if none is due. */
+  /** In how many milliseconds a check is due even without a change; undefined if none will be due. */
   get againMs(): number | undefined {
     const { releasedMs } = this.state
     const { inMs } = this.unheld
     return releasedMs === undefined ? inMs : Math.min(releasedMs, inMs ?? releasedMs)
   }
 
-  /** Numbers that this master has set and that have no holder. */
+  /** Which numbers that this master has set have no holder; see {@link RecentlySet.unheld}. */
   get unheld(): ReturnType<RecentlySet['unheld']> {
     const { holdings, index, clock } = this.#options
     return this.state.own.unheld(holdings.held(index), clock.monotonicMs())
   }
 
   /**
-   * Writes only if the watch has delivered every state up to the one that the write replaces. Returns the findings that
-   * are not repaired.
+   * Clears the numbers that `due` returns for a state and that no Service holds in a new list. Writes only if the watch
+   * missed no state before the one that the write replaces. Returns the same as {@link free}.
    */
   async #clear(
     stored: StoredRange,
@@ -168,7 +182,7 @@ export class RangeWriter {
     return []
   }
 
-  /** Call this after a full pass: the leaks that it saw count as seen once more. */
+  /** Call this after a full pass: each leak that the pass saw counts as seen once more. */
   seen(): void {
     this.state.ledger = this.#plan(this.state.reading).ledger
   }
@@ -197,7 +211,10 @@ export class RangeWriter {
     return permit.mode === 'repair' && (await permit.granted(signal))
   }
 
-  /** Checks again after a pause, because a new Service can be received before its number. Returns the findings. */
+  /**
+   * Reads the range again after a pause, because a Service may have been received after the range was first read.
+   * Returns the findings about those of the `missing` numbers that are still not set.
+   */
   async #stillMissing(missing: Bitmap, signal: AbortSignal): Promise<readonly Finding[]> {
     await sleep(this.#options.clock, SETTLING_MS, signal)
     const reading = this.state.read(await this.read(signal))
@@ -234,7 +251,7 @@ export class RangeWriter {
     return isDone(written) ? 'written' : 'unchanged'
   }
 
-  /** The audit entry of a write that replaces the text of another range; undefined for any other write. */
+  /** The audit entry of a write that replaces a bitmap of another range; undefined for any other write. */
   #adoption(taken: Bitmap, previous: StoredRange): AuditEntry | undefined {
     const { name, text: range } = this.range
     if (previous.type !== 'range' || previous.range === '' || previous.range === range) return undefined
@@ -257,8 +274,8 @@ export class RangeWriter {
   }
 
   /**
-   * Ignores the state that a call returns if the watch delivered an event during the call: the order of the two states
-   * is unknown, and the watch delivers the later states anyway.
+   * Makes a call of the registry, and records the state that it returns. Does not record it if the watch delivered an
+   * event during the call: the order of the two states is unknown, and the watch delivers the later states anyway.
    */
   async #recording<Answer extends StoredRange | undefined>(call: () => Promise<Answer>): Promise<Answer> {
     const { watchEvents } = this.state
@@ -267,7 +284,7 @@ export class RangeWriter {
       if (answer !== undefined && this.state.watchEvents === watchEvents) this.state.stored(answer)
       return answer
     } catch (error) {
-      // The write may have happened.
+      // If the call was a write, the range may have been written.
       this.state.invalidate()
       throw error
     }

@@ -13,9 +13,12 @@ import { RangeHoldings } from './holdings.ts'
 import { passFindings } from './plan.ts'
 import { RangeWriter, SETTLING_MS } from './range-writer.ts'
 
-/** The first pass waits at most this long for the watch of the ranges: only states from the watch prove a leak. */
+/**
+ * The first pass waits at most this long, in milliseconds, for the watch of the ranges: only the watch can prove a
+ * leak.
+ */
 const WATCHING_MS = 1_000
-/** Full passes are spread by up to this part of their interval. */
+/** The interval between two full passes is longer or shorter by a random share of up to this much. */
 const SPREAD = 0.1
 
 export interface RangeRepairOptions extends RepairContext {
@@ -24,8 +27,8 @@ export interface RangeRepairOptions extends RepairContext {
   /** Whether to rewrite a stored range that differs from the flag. @default false */
   readonly adoptRange?: boolean | undefined
   /**
-   * Whether the repair of IPAddresses reports the Services that are invalid, out of range or duplicate: it knows all
-   * ServiceCIDRs, and this repair only the ranges of the flag. @default false
+   * Whether the repair of IPAddresses runs beside this repair. If so, this repair reports no Services that are invalid,
+   * out of range or duplicate: the other repair knows all ServiceCIDRs, not only the ranges of the flag. @default false
    */
   readonly isBesideIpAddresses?: (() => boolean) | undefined
 }
@@ -33,8 +36,8 @@ export interface RangeRepairOptions extends RepairContext {
 const REPORTED_BESIDE: readonly Finding['type'][] = ['outOfRange', 'invalid', 'duplicate']
 
 /**
- * Repairs bitmaps. Changes of Services and of the bitmaps cause a check, which frees no leaks. Full passes, at the
- * start and after each interval, also free leaks; see {@link RangeWriter.free}. Upstream:
+ * Repairs bitmaps. A change of a Service or of a bitmap causes a check, which adds missing numbers but frees no leaks.
+ * Full passes, at the start and after each interval, also free leaks; see {@link RangeWriter.free}. Upstream:
  * pkg/registry/core/service/{ipallocator,portallocator}/controller/repair.go.
  */
 export class RangeRepair implements Repair {
@@ -72,7 +75,7 @@ export class RangeRepair implements Repair {
   async run(signal: AbortSignal): Promise<void> {
     const { clock, services, reporter } = this.#options
     const present = services.store.snapshot()
-    // Changes that arrive while the present Services are counted, with pauses.
+    // Changes that arrive while `present` is counted; undefined once they have been applied.
     let later: Change<Service>[] | undefined = []
     const unsubscribe = services.subscribe(
       (change) => {
@@ -102,7 +105,7 @@ export class RangeRepair implements Repair {
     }
   }
 
-  /** Watches the registry; calls `onOpen` as soon as the watch is open or has failed. */
+  /** Watches the registry. Calls `onOpen` when the watch opens, reopens or fails. */
   #watch(onOpen: () => void, signal: AbortSignal): Promise<void> {
     const { registry, availability } = this.#options
     const source = `${this.#source} watch`
@@ -122,7 +125,7 @@ export class RangeRepair implements Repair {
     const wasWithheld = this.#withheld() !== undefined
     if (change === undefined) for (const { state } of this.#writers) state.interrupted()
     else this.#writers.find(({ range }) => range.name === change.name)?.state.watched(change.stored)
-    // Passes skip a withheld range, so the range needs a pass as soon as it is no longer withheld.
+    // Passes do not write a withheld range, so the range needs a pass as soon as it is no longer withheld.
     this.#loop.request(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
   }
 
@@ -151,14 +154,14 @@ export class RangeRepair implements Repair {
     if (due.length > 0) this.#cancelAgain = clock.schedule(Math.min(...due), () => this.#loop.request('changed'))
   }
 
-  /** Most checks find nothing, and send no request. */
+  /** Adds missing numbers without a full pass. Most checks find nothing, and send no request. */
   async #check(signal: AbortSignal): Promise<void> {
     const { registry, permit, reporter, clock } = this.#options
     if (!registry.writable) return
     await sleep(clock, SETTLING_MS, signal)
     for (const writer of this.#writers) {
       if (writer.state.outdated) await writer.read(signal)
-      // If the server repairs by itself, only full passes report which allocations are wrong.
+      // If the server repairs by itself, only full passes report wrong allocations.
       if (permit.mode === 'repair') {
         if (writer.damaged) await writer.repair(signal)
         await writer.giveBack(signal)
@@ -186,13 +189,14 @@ export class RangeRepair implements Repair {
     const findings = await inSlices(clock, passFindings(services.store, claims, readings), signal)
     const withheld = this.#withheld()
     const isBeside = this.#options.isBesideIpAddresses?.() === true
-    // While a range is withheld we do not know which Services are outside it.
+    // While a range is withheld, the flag may be wrong, so it is unknown which Services are outside the range.
     const outside: readonly Finding['type'][] = withheld === undefined ? [] : ['outOfRange']
     const unreported = isBeside ? REPORTED_BESIDE : outside
     const reported = findings.filter(({ type }) => !unreported.includes(type))
     reporter.report([...reported, ...left], { full: true })
     if (counts) for (const writer of this.#writers) writer.seen()
-    // A withheld range does not delay `settled`: the range was reported, and `fault` returns it while it is withheld.
+    // A pass with a withheld range resolves `settled`, and `fault` returns why the range is withheld. But the pass does
+    // not count in the metrics.
     if (withheld === undefined) metrics.passed(this)
   }
 

@@ -9,14 +9,14 @@ import type { RangeChange, RangeName, RangeRegistry } from '../registries/range-
 import { REQUEST_TIMEOUT_MS } from '../repair.ts'
 import type { BitmapRange, RangeClaims } from './claims.ts'
 
-/** After this many milliseconds both watches have delivered the bit and the Service of one request. */
+/** After this many milliseconds both watches have delivered what one request changed: the bit and the Service. */
 const JUDGED_AFTER_MS = 10_000
 /**
- * The bitmap counts as unused after this many new ClusterIPs in a row without a bit from a server, and as many
- * intervals of the repair. During an upgrade only some of the servers may use it.
+ * The bitmap counts as unused when no server has set a bit for `addresses` new ClusterIPs in a row, and for `intervals`
+ * intervals of the repair. One ClusterIP proves nothing: during an upgrade only some of the servers may use the bitmap.
  */
 const UNUSED_AFTER = { addresses: 5, intervals: 3 }
-/** A server sets one bit at a time. A change with more new bits than this comes from a repair. */
+/** A server sets one bit at a time. A change with more new bits than this is taken for one by a repair. */
 const MOST_BITS = 16
 
 const source = 'cluster-ip-repair bitmap'
@@ -34,8 +34,9 @@ interface BitmapUseOptions {
 /**
  * Detects whether a server that serves IPAddresses also writes the bitmaps. An existing bitmap proves nothing: an
  * upgraded cluster still has the bitmap of its old servers, which newer servers neither read nor write. A server that
- * uses the bitmap sets a bit before it stores a new Service; the repair of a master sets it later. Revisions show which
- * was first, because kube-apiserver stores both in the same etcd.
+ * uses the bitmap sets the bit of a ClusterIP before it stores the new Service; the repair of a master sets the bit
+ * afterwards. The revisions of bit and Service show which was stored first, because kube-apiserver stores both in the
+ * same etcd.
  */
 export class BitmapUse {
   readonly #options: BitmapUseOptions
@@ -62,7 +63,10 @@ export class BitmapUse {
     }, signal)
   }
 
-  /** Calls `isDecided` for each new ClusterIP, with whether a server has set its bit, until it returns true. */
+  /**
+   * Calls `isDecided` for each new ClusterIP, until `isDecided` returns true. `isSet`: whether a server has set the
+   * bit.
+   */
   async #follow(isDecided: (isSet: boolean) => boolean, signal: AbortSignal): Promise<void> {
     const { registry, services, availability } = this.#options
     const { controller, unlink } = linkedController(signal)
@@ -78,7 +82,7 @@ export class BitmapUse {
         if (error === undefined) availability.succeeded(source)
         else {
           availability.failed(source, error)
-          // From now on bits may be missed, though the gap is reported only when the watch opens again.
+          // Bits may be missed until the watch opens again, and only then does the watch report the gap.
           evidence.bitmapChanged(undefined)
         }
       },
@@ -98,14 +102,19 @@ export class BitmapUse {
   }
 }
 
-/** Matches new ClusterIPs of Services with new bits. */
+/**
+ * Matches new ClusterIPs of Services with new bits. Calls `judge` for each new ClusterIP: whether a server set its bit.
+ */
 class Evidence {
   readonly #options: Pick<BitmapUseOptions, 'claims' | 'clock'>
   readonly #judge: (isSet: boolean) => void
+  /** The last bitmap of each range, from the watch. */
   readonly #known = new Map<RangeName, { readonly range: string; readonly taken: Bitmap }>()
-  /** The bits that were set in the last minute, by address, the oldest first. */
+  /**
+   * The bits that were set in about the last minute, by address, the oldest first. `atMs`: monotonic time of arrival.
+   */
   readonly #bits = new Map<string, { readonly revision: string; readonly atMs: number }>()
-  /** The Services that have just got an address, by address. */
+  /** The Services with a new ClusterIP that is not judged yet, by that ClusterIP. */
   readonly #services = new Map<string, { readonly service: Service; readonly cancel: Cancel }>()
 
   constructor(options: Pick<BitmapUseOptions, 'claims' | 'clock'>, judge: (isSet: boolean) => void) {
@@ -118,12 +127,12 @@ class Evidence {
     const held = old && this.#recordable(old)
     this.#forgetOldBits()
     if (service === undefined) {
-      // The bit of the deleted Service must not count for another one.
+      // The bit of the deleted Service must not count for a later Service with the same address.
       for (const ip of held?.keys() ?? []) this.#bits.delete(ip)
       return
     }
     for (const [ip, isSet] of this.#recordable(service)) {
-      // If the bit is set, but was not seen to be set in the last minute, the Service may have arrived late.
+      // If the bit is set, but no change in the last minute set it, this Service may just have arrived late.
       if (held?.has(ip) || (isSet && !this.#bits.has(ip))) continue
       this.#services.get(ip)?.cancel()
       const cancel = this.#options.clock.schedule(JUDGED_AFTER_MS, () => {
@@ -163,13 +172,13 @@ class Evidence {
     }
   }
 
-  /** Call this at the end too: it cancels the timers. */
+  /** Forgets the ClusterIPs that are not judged yet, and cancels their timers. Call this at the end too. */
   forgetServices(): void {
     for (const { cancel } of this.#services.values()) cancel()
     this.#services.clear()
   }
 
-  /** The addresses of a Service that a known bitmap can have, and whether their bits are set. */
+  /** The ClusterIPs of a Service for whose range a bitmap is known, and whether their bits are set. */
   #recordable(service: Service): ReadonlyMap<string, boolean> {
     const { claims } = this.#options
     const addresses = new Map<string, boolean>()

@@ -20,7 +20,10 @@ export function newIpAddress(name: string, service: ObjectRef): IpAddress {
   }
 }
 
-/** The repair leaves an IPAddress of another manager alone, unless a Service holds the address. */
+/**
+ * Whether kube-apiserver's allocator manages this IPAddress. The repair leaves all others alone, unless a Service holds
+ * the address.
+ */
 export function isManagedByAllocator({ metadata }: IpAddress): boolean {
   return metadata?.labels?.[managedByLabel] === allocator
 }
@@ -29,7 +32,7 @@ export function isManagedByAllocator({ metadata }: IpAddress): boolean {
 export function trimIpAddress({ metadata, spec }: IpAddress): IpAddress {
   const { name, uid, resourceVersion, labels } = metadata ?? {}
   const { parentRef } = spec ?? {}
-  // A foreign server may send null, which Kubernetes' own never does.
+  // A foreign server may send null, which a kube-apiserver never does.
   const { group, resource, namespace, name: parentName } = parentRef ?? {}
   if (![group, resource, namespace, parentName].every((part) => typeof (part ?? '') === 'string')) {
     throw new TypeError('a part of the reference is not a string')
@@ -51,7 +54,7 @@ trimIpAddress.protobuf = trimmedReader('networking/v1.IPAddress', {
 type SharedReference = { readonly [part in 'group' | 'resource' | 'namespace']?: string }
 
 /**
- * In a namespace, the Services' IPAddresses of one family share the labels and all of the reference but the name,
+ * The Services' IPAddresses of one family in one namespace share the labels and all of the reference but the name,
  * unless somebody has changed them.
  */
 trimIpAddress.packing = {
@@ -72,6 +75,7 @@ trimIpAddress.packing = {
 
 const ofAllocator = { [managedByLabel]: allocator }
 
+/** Retains what identifies an IPAddress, and its label `managed-by` if kube-apiserver's allocator manages it. */
 export function identityOfIpAddress(ipAddress: IpAddress): IpAddress {
   const { name, uid, resourceVersion } = ipAddress.metadata ?? {}
   const labels = isManagedByAllocator(ipAddress) ? ofAllocator : undefined
@@ -106,7 +110,10 @@ export function withAllocatorLabels(ipAddress: IpAddress): IpAddress {
   return { ...ipAddress, metadata: { ...metadata, labels } }
 }
 
-/** The Service that the IPAddress refers to; undefined if it refers to another kind. */
+/**
+ * The Service that the IPAddress refers to; undefined if it refers to an object of another kind. The Service need not
+ * exist.
+ */
 export function serviceRefOf({ spec }: IpAddress): (ObjectRef & { readonly namespace: string }) | undefined {
   const { group = '', resource, namespace = '', name = '' } = spec?.parentRef ?? {}
   return group === '' && resource === 'services' ? { namespace, name } : undefined
@@ -128,13 +135,13 @@ export function describeParent({ spec }: IpAddress): string {
   return `&ParentReference{Group:${group},Resource:${resource},Namespace:${namespace},Name:${name},}`
 }
 
-/** A longer text is no address, although Go would ignore any number of leading zeros. */
+/** A longer text counts as malformed, although Go would ignore any number of leading zeros. */
 const LONGEST_ADDRESS = 256
 
 /**
- * The address as Go writes it; undefined for a malformed address. Reads as loosely as `ParseIPSloppy` in
- * k8s.io/utils/net, which Services of old clusters need: leading zeros are ignored (`010.0.0.1` is 10.0.0.1), and an
- * IPv4 address mapped into IPv6 is an IPv4 address.
+ * The name of the IPAddress of a ClusterIP: the address as Go writes it; undefined for a malformed address. Reads as
+ * loosely as `ParseIPSloppy` in k8s.io/utils/net, which Services of old clusters need: leading zeros are ignored
+ * (`010.0.0.1` is 10.0.0.1), and an IPv4 address mapped into IPv6 is an IPv4 address.
  */
 export function ipAddressNameOf(clusterIp: string): string | undefined {
   return clusterIp.length > LONGEST_ADDRESS ? undefined : canonicalAddress(clusterIp)

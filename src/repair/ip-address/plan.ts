@@ -19,22 +19,26 @@ import {
 } from './ip-address.ts'
 import { holdsAddress } from './service-ips.ts'
 
+/** What is known of Services and IPAddresses. Every `name` is the canonical form of an address. */
 export interface ServiceIpView {
-  /** The Services with the address, the oldest first. */
+  /** The Services that hold the address, the oldest first. */
   holdersOf(name: string): readonly Service[]
   serviceOf(ref: ObjectRef): Service | undefined
   ipAddressOf(name: string): IpAddress | undefined
-  /** How long an IPAddress has existed, in milliseconds. */
+  /** How long an IPAddress has existed at least, in milliseconds. */
   ageMs(ipAddress: IpAddress): number
   /** How long an IPAddress has been known as an orphan, in milliseconds; 0 if it is not known as one. */
   orphanedMs(ipAddress: IpAddress): number
-  /** Whether a Service may have the address of that canonical name. */
+  /** Whether some ServiceCIDR contains the address. */
   inRange(name: string): boolean
-  /** Whether findings will be repaired: the notes state it. */
+  /** Whether writes will follow, which the notes of the findings then announce. */
   readonly repairing: boolean
 }
 
-/** The actions for one address. At most one of them writes: a free address goes to the oldest Service. Pure. */
+/**
+ * The actions for one address, whose canonical form is `name`. At most one of them writes: a free address goes to the
+ * oldest of its Services. Pure.
+ */
 export function planAddress(name: string, view: ServiceIpView): readonly ServiceIpAction[] {
   const actions: ServiceIpAction[] = []
   let ipAddress = view.ipAddressOf(name)
@@ -57,7 +61,7 @@ export function planExisting(ipAddress: IpAddress, view: ServiceIpView): IpAddre
   return planIpAddress({ ipAddress, service: parentOf(ipAddress, view), ageMs: view.ageMs(ipAddress), repairing })
 }
 
-/** The addresses of Services whose IPAddress is missing or wrong, or that are outside all ranges. Pure. */
+/** The addresses of Services that have no IPAddress or a wrong one, or that are outside all ranges. Pure. */
 export function* namesToCheck(services: Iterable<Service>, view: ServiceIpView): Steps<ReadonlySet<string>> {
   const names = new Set<string>()
   for (const service of services) {
@@ -74,8 +78,8 @@ export function* namesToCheck(services: Iterable<Service>, view: ServiceIpView):
 }
 
 /**
- * The view with the Services of a live read instead of the informer's copies. `ipAddresses` must be from before that
- * read.
+ * The view with the Services of a live read instead of the informer's copies. `ipAddresses` must have been received
+ * before that read.
  */
 export function withServices(
   view: ServiceIpView,
@@ -116,7 +120,7 @@ export interface IpAddressObservation extends Pick<ServiceIpView, 'repairing'> {
   readonly ipAddress: IpAddress
   /** The Service that the IPAddress refers to, if there is one. */
   readonly service: Service | undefined
-  /** The least time for which the IPAddress has existed, in milliseconds on a monotonic clock. */
+  /** How long the IPAddress has existed at least, in milliseconds on a monotonic clock. */
   readonly ageMs: number
 }
 
@@ -124,10 +128,10 @@ export interface IpAddressObservation extends Pick<ServiceIpView, 'repairing'> {
  * Decides whether an IPAddress may stay. Pure. Upstream: `syncIPAddress` in
  * pkg/registry/core/service/ipallocator/controller/repairip.go.
  *
- * An IPAddress without its Service stays for the full time of a request, 60 s. Upstream waits that long only for an
- * ExternalName Service, and otherwise 5 s or not at all. That is too short if the IPAddress was allocated for a second
- * family, or by a create that waits while a Service of that name is deleted: the new Service would be stored with an
- * address that counts as free.
+ * An IPAddress whose Service is missing, or does not hold the address, stays for the full time of a request, 60 s.
+ * Upstream waits that long only for a missing Service and an ExternalName Service. Otherwise it waits 5 s or not at
+ * all, which is too short if the IPAddress was allocated for a second family, or by a create that waits while a Service
+ * of the same name is deleted: the new Service would be stored with an address that counts as free.
  */
 export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddressObservation): IpAddressAction {
   if (!isManagedByAllocator(ipAddress)) return { type: 'keep' }
@@ -154,14 +158,15 @@ export function planIpAddress({ ipAddress, service, ageMs, repairing }: IpAddres
 
 export type ServiceIpAction =
   | { readonly type: 'none' }
-  /** Only the Service's owner can correct it. */
+  /** Nothing can be written: only the Service's owner can correct the finding. */
   | { readonly type: 'report'; readonly finding: Finding }
   | { readonly type: 'create'; readonly ipAddress: IpAddress; readonly finding: Finding }
   /** The reference of an IPAddress is immutable, so the IPAddress is deleted and created again. */
   | { readonly type: 'recreate'; readonly old: IpAddress; readonly ipAddress: IpAddress; readonly finding: Finding }
-  /** The IPAddress gets the labels of the allocator; everything else stays. */
+  /** The IPAddress, as it is, must get the labels of the allocator; everything else stays. */
   | { readonly type: 'relabel'; readonly ipAddress: IpAddress; readonly finding: Finding }
 
+/** What is known of one ClusterIP of a Service. */
 export interface ServiceIpObservation extends Pick<ServiceIpView, 'inRange' | 'repairing'> {
   readonly service: Service
   readonly clusterIp: string
@@ -171,9 +176,10 @@ export interface ServiceIpObservation extends Pick<ServiceIpView, 'inRange' | 'r
 }
 
 /**
- * Upstream: `syncService` in pkg/registry/core/service/ipallocator/controller/repairip.go. Pure. This plan differs in
- * two cases. An IPAddress that refers to a Service with another address is recreated at once; upstream first deletes it
- * and waits. Wrong labels are corrected in place, so that the address is never free meanwhile.
+ * Decides what to do for one ClusterIP of a Service. Pure. Upstream: `syncService` in
+ * pkg/registry/core/service/ipallocator/controller/repairip.go. This plan differs in two cases. An IPAddress that
+ * refers to another Service, which does not hold the address, is recreated at once; upstream waits, deletes it, and
+ * creates it later. Wrong labels are corrected in place, so that the address is never free meanwhile.
  */
 export function planServiceIp(observed: ServiceIpObservation): ServiceIpAction {
   const { service, clusterIp, ipAddress, parent, inRange } = observed

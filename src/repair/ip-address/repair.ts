@@ -18,13 +18,14 @@ interface IpAddressRepairOptions extends RepairContext {
 const defaultServiceCidr = 'kubernetes'
 
 /**
- * Maintains one IPAddress for each ClusterIP, with the Service as its parent, and none without a Service. Every change
- * is checked within milliseconds, and missing or wrong IPAddresses are repaired; only a full pass deletes orphans.
+ * Maintains for each ClusterIP one IPAddress that refers to the Service, and no IPAddress without a Service. A change
+ * is normally checked within a second, and missing or wrong IPAddresses are repaired; only a full pass deletes orphans.
  * Upstream: pkg/registry/core/service/ipallocator/controller/repairip.go.
  *
  * Why no new Service loses its address: kube-apiserver creates the IPAddress before it stores the Service, and aborts
- * after 60 s. An orphan is deleted only if this process has seen it for longer than that, a later live read shows no
- * Service either, and the IPAddress has not changed since before that read.
+ * the request after 60 s. An orphan that refers to a Service is deleted only if this process has known the IPAddress
+ * for longer than that, a later live read shows no Service with the address, and the IPAddress has not changed since
+ * before that read.
  */
 export class IpAddressRepair implements Repair {
   readonly #options: IpAddressRepairOptions
@@ -62,7 +63,10 @@ export class IpAddressRepair implements Repair {
     return this.#rounds.settled
   }
 
-  /** Whether the server serves IPAddresses. `absent` may become `served`: the server was starting, or is upgraded. */
+  /**
+   * Whether the server serves IPAddresses. `absent` may become `served`: the server may be starting, or may be
+   * upgraded.
+   */
   get served(): 'unknown' | 'served' | 'absent' {
     const { state } = this.#ipAddresses
     return state === 'starting' ? 'unknown' : state === 'synced' ? 'served' : 'absent'
@@ -93,8 +97,8 @@ export class IpAddressRepair implements Repair {
   async #run(signal: AbortSignal): Promise<void> {
     const { services, logger, reporter } = this.#options
     const { metrics } = reporter
-    // Subscribed before the first lists arrive, because the informers then deliver their objects with pauses. The
-    // objects that they already have are counted below, and checked in the first full pass.
+    // Subscribed before the first lists arrive, because the informers then deliver the objects of these lists with
+    // pauses. The objects that the informers already have are counted below, and checked in the first full pass.
     const onlyChanges = { onlyChanges: true }
     const subscriptions = [
       this.#ipAddresses.subscribe((change) => {
@@ -114,7 +118,7 @@ export class IpAddressRepair implements Repair {
         if (ranges.text !== this.#ranges.text) {
           for (const { range } of this.#ranges.usage()) metrics.unused(range)
           this.#ranges = ranges
-          // Also during a pause of the first count: the new ranges need a count of their own.
+          // Also during a pause of the first count, because the new ranges need a count of their own.
           if (this.#stage !== 'listing') void this.#countAll()
         }
         this.#schedule.markAll()
@@ -154,7 +158,7 @@ export class IpAddressRepair implements Repair {
     await this.#options.services.whenSynced(signal)
     await this.#serviceCidrs.whenSynced(signal)
     this.#stage = 'waiting'
-    // Every change of a ServiceCIDR requests a check. Other requests are part of the full pass that follows.
+    // Every change of a ServiceCIDR requests a check. The full pass that follows covers all other requests.
     while (this.#serviceCidrs.store.get({ name: defaultServiceCidr }) === undefined) await this.#schedule.next(signal)
     await this.#countAll()
     this.#stage = 'repairing'
@@ -163,13 +167,13 @@ export class IpAddressRepair implements Repair {
 
 /**
  * The ages of IPAddresses, by this process's own clock: a server's wrong clock must not cost a new Service its address.
- * Only IPAddresses that appeared in the last minute are remembered one by one.
+ * Only young IPAddresses that appeared after the first list are remembered one by one.
  */
 export class IpAddressAges {
   readonly #clock: Clock
   /** When each IPAddress that appeared after the first list was first seen, by uid, in the order of these times. */
   readonly #young = new Map<string, number>()
-  /** When all IPAddresses of the first list had been seen; undefined before that. */
+  /** When the first list had been received; undefined before that. */
   #listedMs: number | undefined
 
   constructor(clock: Clock) {
@@ -192,15 +196,15 @@ export class IpAddressAges {
   }
 
   /**
-   * The age of an IPAddress that {@link apply} has received, in milliseconds. Exact below {@link REQUEST_TIMEOUT_MS};
-   * above, the age of the first list may be returned.
+   * How long this process has known an IPAddress that {@link apply} has received, in milliseconds. If that is longer
+   * than {@link REQUEST_TIMEOUT_MS}, the result may be the time since the first list.
    */
   ageMs({ metadata }: IpAddress): number {
     const nowMs = this.#clock.monotonicMs()
     return nowMs - (this.#young.get(metadata?.uid ?? '') ?? this.#listedMs ?? nowMs)
   }
 
-  /** Forgets IPAddresses older than {@link REQUEST_TIMEOUT_MS}. */
+  /** Forgets IPAddresses known for longer than {@link REQUEST_TIMEOUT_MS}. */
   tidy(): void {
     const nowMs = this.#clock.monotonicMs()
     for (const [uid, sinceMs] of this.#young) {

@@ -15,7 +15,7 @@ import type { IpAddressSchedule, Work } from './schedule.ts'
 import { type IpAddressWrite, IpAddressWriter, type WriteOutcome } from './writer.ts'
 
 const source = 'ip-address-repair'
-/** The entry in the set of failed addresses for a check that failed as a whole. No address has this name. */
+/** Stands in the set of failed addresses for a check that failed as a whole. No address has this name. */
 const everything = ''
 
 interface IpAddressRoundsOptions extends RepairContext {
@@ -30,20 +30,20 @@ export class IpAddressRounds {
   readonly #writer: IpAddressWriter
   readonly #retry: WriteRetry
   readonly #settled = Promise.withResolvers<void>()
-  /** Resolves after the first full pass that left everything in sync. */
+  /** Resolves after the first full pass whose writes all succeeded. */
   readonly settled = this.#settled.promise
   /** Addresses that could not be repaired yet; each is retried. */
   readonly #failed = new Set<string>()
-  /** Whether orphans could not be deleted yet. Only a full pass tries again. */
+  /** Whether an orphan could not be deleted yet. Only a full pass tries again. */
   #undeleted = false
   #failure: string | undefined
-  /** Whether a full pass has checked everything, but may still have writes to do. */
+  /** Whether a full pass has checked everything, but writes that it planned may still have to be repeated. */
   #passOpen = false
-  /** Since when IPAddresses are known to be orphans, by uid. */
+  /** Since when IPAddresses are known to be orphans, in monotonic time, by uid. */
   #orphans = new Map<string, number>()
-  /** Since when other clients have been faster to repair an address, by its name. */
+  /** Since when other clients have been faster to repair an address, in monotonic time, by its name. */
   #overtaken = new Map<string, number>()
-  /** The findings of the last full pass about addresses outside all ranges. */
+  /** The identities of the findings of the last full pass about addresses outside all ranges. */
   #outOfRange: ReadonlySet<string> = new Set()
 
   constructor(options: IpAddressRoundsOptions) {
@@ -53,7 +53,7 @@ export class IpAddressRounds {
       current: options.view.ipAddressOf,
       holdersOf: options.view.holdersOf,
     })
-    // Whoever has taken the name of an IPAddress causes a conflict, so other refusals come from a policy.
+    // A 422 comes from a policy, which lasts: a name that another client has taken causes a 409.
     this.#retry = new WriteRetry(options.random, 'lasting')
   }
 
@@ -62,7 +62,7 @@ export class IpAddressRounds {
     return this.#failure
   }
 
-  /** Carries out one round. Rejects only with the signal's reason: failures are retried later. */
+  /** Carries out one round. Rejects only with the signal's reason. Failed work is retried in a later round. */
   async round(work: Work, signal: AbortSignal): Promise<void> {
     const { reporter, availability, schedule } = this.#options
     if (work.full) this.#undeleted = false
@@ -89,7 +89,7 @@ export class IpAddressRounds {
   async #checkAndWrite(work: Work, signal: AbortSignal): Promise<readonly WriteOutcome[]> {
     const { api, permit, schedule, reporter, clock } = this.#options
     const { full } = work
-    // A server that repairs by itself gets time to do so, until the next full pass.
+    // A server that repairs by itself gets time until the next full pass, which only reports.
     if (permit.mode === 'report' && !full) return []
     const scope = await this.#scopeOf(work, signal)
     const seen = await inSlices(clock, check(scope, this.#view(permit.mode === 'repair')), signal)
@@ -107,8 +107,8 @@ export class IpAddressRounds {
   }
 
   /**
-   * Leaves out findings whose write another client has overtaken, because a new Service may arrive here before its
-   * IPAddress. An address whose writes are overtaken for longer than {@link CATCH_UP_MS} is reported all the same.
+   * Leaves out the finding of each write that another client has overtaken: a new Service may arrive here before its
+   * IPAddress. But reports an address whose writes have been overtaken for longer than {@link CATCH_UP_MS}.
    */
   #confirmed(findings: readonly Finding[], outcomes: readonly WriteOutcome[], work: Work): readonly Finding[] {
     const nowMs = this.#options.clock.monotonicMs()
@@ -159,13 +159,14 @@ export class IpAddressRounds {
       reporter.report(findings, { full: regular })
       return
     }
-    // The watch of ServiceCIDRs may be behind that of the Services: only a full pass decides.
+    // The watch of ServiceCIDRs may be behind that of the Services, so only a full pass decides that an address is
+    // outside.
     const reported = findings.filter((finding) => !isOutOfRange(finding) || this.#outOfRange.has(identityOf(finding)))
     if (reported.length < findings.length) schedule.passAfter(CATCH_UP_MS)
     if (reported.length > 0) reporter.report(reported, { full: false })
   }
 
-  /** Schedules failed writes again. All wait for the same time, because there is one server. */
+  /** Schedules the failed writes of a round again, all after the same time, because one server has refused them. */
   #track(outcomes: readonly WriteOutcome[]): void {
     const { schedule } = this.#options
     const left = outcomes.filter((outcome) => 'error' in outcome)
@@ -211,27 +212,34 @@ function identityOf({ item, regarding }: Finding): string {
   return `${item} ${regarding?.metadata?.uid ?? ''}`
 }
 
-/** After this many milliseconds every watch has caught up, and a deleted Service's addresses are released. */
+/**
+ * After this many milliseconds every watch has normally caught up, and the server has released the addresses of a
+ * deleted Service.
+ */
 const CATCH_UP_MS = 5_000
 
 interface CheckResult {
   readonly findings: readonly Finding[]
   readonly writes: readonly IpAddressWrite[]
-  /** IPAddresses of the allocator without a Service, including young ones. */
+  /** IPAddresses that the allocator manages and no Service holds, including young ones. */
   readonly orphans: readonly IpAddress[]
-  /** In how many milliseconds to check again the orphans that are not deleted now; undefined without such orphans. */
+  /**
+   * In how many milliseconds to check again the orphans that are not deleted in this round; undefined if there are
+   * none.
+   */
   readonly againMs: number | undefined
 }
 
+/** What a check covers. */
 export interface CheckScope {
   readonly names: Iterable<string>
-  /** The IPAddresses that may be orphans. */
+  /** The IPAddresses among which to find orphans. */
   readonly existing: Iterable<IpAddress>
-  /** Whether to delete orphans; if not, `againMs` shows that there are some. */
+  /** Whether to delete orphans. If not, `againMs` shows that there are some. */
   readonly deleting: boolean
 }
 
-/** Checks the informers' copies, which may change between steps: {@link checkLive} decides about writes. Pure. */
+/** Checks the objects of `view`, which may change between steps: {@link checkLive} decides about writes. Pure. */
 export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResult> {
   const findings: Finding[] = []
   const writes: IpAddressWrite[] = []
@@ -250,7 +258,7 @@ export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResul
   let againMs: number | undefined
   for (const ipAddress of scope.existing) {
     yield
-    // An IPAddress that is recreated or relabelled for a Service is not deleted.
+    // An IPAddress that is to be recreated or relabelled for a Service is not deleted.
     const { name = '' } = ipAddress.metadata ?? {}
     if (!isManagedByAllocator(ipAddress) || busy.has(name)) continue
     // Usually the Service with the address is the parent, which is quick to check.
@@ -268,9 +276,9 @@ export function* check(scope: CheckScope, view: ServiceIpView): Steps<CheckResul
 }
 
 /**
- * Checks the planned writes once more, with the Services from a live read. The IPAddresses are from before that read:
- * an IPAddress that is unchanged when it is deleted was also unchanged while the Services were read. Rejects with a
- * KubeError.
+ * Checks the planned writes once more, with the Services from a live read. Uses the IPAddresses from before that read:
+ * an IPAddress that is still unchanged when it is deleted was also unchanged while the Services were read. Rejects like
+ * {@link readServices}.
  */
 async function checkLive(
   seen: CheckResult,

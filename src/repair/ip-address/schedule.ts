@@ -3,29 +3,33 @@ import type { Random } from '../../runtime/random.ts'
 import { Trigger } from '../../runtime/trigger.ts'
 
 /**
- * The wait after the first change is this long, in milliseconds, or up to twice as long. By then the events of both
- * watches have normally arrived. The wait is random, so that masters do not all repair at once.
+ * A round waits this long to twice as long after its first request, in milliseconds. By then the events of both watches
+ * have normally arrived. The time is random, so that masters do not all repair at once.
  */
 const SETTLE_MS = 10
-/** If more than this many addresses wait and more arrive, the wait is repeated: a check costs two lists of Services. */
+/**
+ * If more than this many addresses wait and more arrive, the wait is repeated: their check costs two lists of Services.
+ */
 const MANY_ADDRESSES = 8
 const MAX_SETTLE_WAITS = 5
 /** The least time between two full passes, in milliseconds, except after a failure. */
 const PASS_DISTANCE_MS = 5_000
 
 /**
- * A deleted IPAddress is checked after this time, in milliseconds, or up to twice this time: a server deletes the
- * IPAddress before it stores the Service. On a loaded server about 100 ms were measured between the two.
+ * A deleted IPAddress is checked after this long to twice as long, in milliseconds: a server deletes the IPAddress
+ * before it stores the Service without the address. On a loaded server about 100 ms were measured between the two.
  */
 const STORE_DELAY_MS = 150
 
+/** What one round checks. */
 export interface Work {
-  /** Whether all addresses are checked, and IPAddresses without a Service are deleted. */
+  /** Whether this is a full pass: all addresses are checked, and IPAddresses without a Service are deleted. */
   readonly full: boolean
   /** Whether this is the full pass of the interval, not an additional one. */
   readonly regular: boolean
+  /** Whether the addresses of all Services are checked, not only `names`. True in a full pass. */
   readonly all: boolean
-  /** The addresses to check; empty if `full`. */
+  /** The addresses that were requested one by one; empty in a full pass. */
   readonly names: ReadonlySet<string>
 }
 
@@ -61,7 +65,7 @@ export class IpAddressSchedule {
     this.#trigger.fire('round')
   }
 
-  /** Requests a check of an address whose IPAddress was deleted, after {@link STORE_DELAY_MS}. */
+  /** Requests a check of an address whose IPAddress was deleted, in {@link STORE_DELAY_MS} to twice that time. */
   markDeleted(name: string): void {
     if (this.#deleted === undefined) {
       this.#deleted = { fresh: new Set(), waiting: new Set() }
@@ -87,7 +91,8 @@ export class IpAddressSchedule {
   }
 
   /**
-   * Does nothing for an address whose check is due sooner, so that one that fails repeatedly does not collect timers.
+   * Requests a check of each address in this many milliseconds. Does nothing for an address whose check is due sooner,
+   * so that an address that fails repeatedly does not collect timers.
    */
   markAfter(names: Iterable<string>, delayMs: number): void {
     const dueMs = this.#clock.monotonicMs() + delayMs
@@ -124,12 +129,16 @@ export class IpAddressSchedule {
     this.passAfter(delayMs)
   }
 
-  /** Resolves with the next round, after a request and the wait for more requests. Rejects with the signal's reason. */
+  /**
+   * Resolves with the work of the next round, after a request and a wait for more requests. Rejects with the signal's
+   * reason.
+   */
   async next(signal: AbortSignal): Promise<Work> {
     for (;;) {
       await this.#trigger.take(signal)
       await this.#settle(signal)
-      // A request during the wait was taken with the first one, but fired the trigger again: that trigger is skipped.
+      // Requests that arrive during the wait join this round, but also fire the trigger again. That trigger has no work
+      // left.
       if (this.#names.size > 0 || this.#scope !== 'names') return this.#take()
     }
   }
@@ -158,7 +167,9 @@ export class IpAddressSchedule {
     return { full, regular: full && this.#beginPass(), all, names }
   }
 
-  /** Returns whether this pass is regular. The next regular one is due after an interval, plus or minus a tenth. */
+  /**
+   * Returns whether this pass is regular. The next regular one is due after an interval, plus or minus up to a tenth.
+   */
   #beginPass(): boolean {
     const nowMs = this.#clock.monotonicMs()
     this.#lastPassMs = nowMs

@@ -6,19 +6,21 @@ import type { Steps } from '../../runtime/steps.ts'
 import { clusterIpsOf, oldestFirst } from '../service-claims.ts'
 import { lookupNameOf } from './ip-address.ts'
 
-/** `name` is the canonical form of the address. */
+/** Whether the Service holds an address, whose canonical form is `name`. */
 export function holdsAddress(service: Service, name: string): boolean {
   const held = clusterIpsOf(service)
   return held.includes(name) || held.some((text) => lookupNameOf(text) === name)
 }
 
-/** The Services that hold the address, {@link oldestFirst}. */
+/** The Services that hold the address, {@link oldestFirst}. `name` is its canonical form. */
 export function holdersIn(services: Pick<Store<Service>, 'by'>, name: string): readonly Service[] {
   const holders = services.by(name)
   return holders.length < 2 ? holders : holders.toSorted(oldestFirst)
 }
 
-/** The addresses that must be checked because of a change of a Service. */
+/**
+ * The canonical forms of the addresses that must be checked after a change of a Service; none if it changes no claims.
+ */
 export function addressesOf(change: Change<Service>): readonly string[] {
   const [old, now] = [before(change), after(change)]
   if (old && now && sameClaims(old, now)) return []
@@ -43,8 +45,9 @@ interface ReadyRange {
 const buffer: AddressGroups = new Uint16Array(8)
 
 /**
- * The addresses of every ServiceCIDR, whatever its condition, without network addresses and IPv4 broadcast addresses
- * (`PrefixContainsIP` in pkg/api/servicecidr). A malformed range is ignored.
+ * The addresses that ServiceCIDRs give to Services, and how many are allocated. Ignores the conditions of ServiceCIDRs,
+ * and malformed ranges. Network addresses and IPv4 broadcast addresses are left out (`PrefixContainsIP` in
+ * pkg/api/servicecidr).
  */
 export class ServiceIpRanges {
   readonly #ranges: readonly ReadyRange[]
@@ -58,19 +61,19 @@ export class ServiceIpRanges {
     this.#allocated = this.#ranges.map(() => 0)
   }
 
-  /** `name` is the canonical form of the address. */
+  /** Whether a range contains the address. `name` is its canonical form; any other form is in no range. */
   contains(name: string): boolean {
     return this.#placeOf(name) >= 0
   }
 
-  /** Counts an address that is now allocated (1), or no longer (-1), for the first range that contains it. */
+  /** Counts an address that becomes allocated (1) or free (-1), for the first range that contains it. */
   count(name: string, by: 1 | -1): void {
     const place = this.#placeOf(name)
     if (place < 0) return
     for (const counts of [this.#allocated, this.#recount]) if (counts) counts[place] = (counts[place] ?? 0) + by
   }
 
-  /** Counts all addresses anew, and stops when a later call begins. {@link count} counts changes between two steps. */
+  /** Counts all addresses anew. Stops when a later call begins. During a pause, {@link count} counts changes. */
   *countAll(allocated: Iterable<IpAddress>): Steps<void> {
     const recount = this.#ranges.map(() => 0)
     this.#recount = recount

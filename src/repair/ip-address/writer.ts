@@ -16,11 +16,12 @@ export type IpAddressWrite = Extract<
   { readonly type: 'create' | 'recreate' | 'relabel' | 'delete' }
 >
 
-/** `moot`: the IPAddress changed before the write was sent. `again`: refused, because another client changed it. */
+/** `moot`: the IPAddress changed before the write was sent. `again`: refused, because another client was faster. */
 export type WriteOutcome =
   | { readonly write: IpAddressWrite; readonly result: 'done' | 'moot' }
   | { readonly write: IpAddressWrite; readonly result: 'again' | 'failed'; readonly error: unknown }
 
+/** `current` and `holdersOf` return what the informers have received. */
 export interface IpAddressWriterOptions {
   readonly api: KubeApi
   readonly random: Random
@@ -35,16 +36,19 @@ interface Made {
   readonly uid: string
   readonly service: ObjectRef
   readonly madeMs: number
-  /** Since when no Service is known to have the address, on the monotonic clock. */
+  /**
+   * Since when the informer has shown no Service with the address, on the monotonic clock; undefined while it shows
+   * one.
+   */
   readonly orphanedMs?: number | undefined
 }
 
-/** Carries out the planned writes, and deletes an IPAddress that it created if the Service is meanwhile gone. */
+/** Carries out the planned writes. Deletes an IPAddress that it created if the Service has gone meanwhile. */
 export class IpAddressWriter {
   readonly #options: IpAddressWriterOptions
-  /** Existing IPAddresses that this process created, by name. */
+  /** IPAddresses that this process created and may have to delete again, by name. */
   readonly #made = new Map<string, Made>()
-  /** The names of created IPAddresses that were not verified since. */
+  /** The names of the IPAddresses created since {@link verify} last checked them. */
   readonly #unverified = new Set<string>()
 
   constructor(options: IpAddressWriterOptions) {
@@ -52,8 +56,8 @@ export class IpAddressWriter {
   }
 
   /**
-   * Writes in an order of this master's own, so that masters with the same plan rarely conflict. Every delete and
-   * update is guarded by the uid and resourceVersion in the plan. Rejects only with the signal's reason.
+   * Writes in random order, so that masters with the same plan rarely conflict. Every delete and update is guarded by
+   * the uid and resourceVersion in the plan. Rejects only with the signal's reason.
    */
   async write(writes: readonly IpAddressWrite[], signal: AbortSignal): Promise<readonly WriteOutcome[]> {
     const outcomes: WriteOutcome[] = []
@@ -70,11 +74,12 @@ export class IpAddressWriter {
   }
 
   /**
-   * Reads the Services of created IPAddresses once more. Deletes an IPAddress whose Service is gone or gave the address
-   * up. The server released the address before this IPAddress was created, so the server will not delete it. Checks the
-   * IPAddresses that were created since the last call. Also checks those of `names` that have had no known Service for
-   * {@link MAX_RELEASE_DELAY_MS}: until then the server may still delete them itself. Returns the names to check again
-   * after that time. Rejects with a KubeError.
+   * Reads the Services of created IPAddresses once more, and deletes each IPAddress whose Service is gone or gave the
+   * address up: the server released the address before this IPAddress was created, so the server will not delete it.
+   *
+   * Checks the IPAddresses that were created since the last call. Also checks those of `names` that have had no known
+   * Service for {@link MAX_RELEASE_DELAY_MS}: until then the server may still delete them itself. Returns the names to
+   * check again after that time. Rejects like {@link readServices}, or with the KubeError of a delete.
    */
   async verify(names: Iterable<string>, signal: AbortSignal): Promise<ReadonlySet<string>> {
     const due = new Set(this.#unverified)
@@ -105,7 +110,11 @@ export class IpAddressWriter {
     return this.#made.keys()
   }
 
-  /** For how long a created IPAddress is known to have no Service, in milliseconds; undefined for any other one. */
+  /**
+   * For how long a created IPAddress is known to have no Service, in milliseconds; undefined if it has one or is not to
+   * be deleted again. Forgets an IPAddress that belongs to another client, or whose Service has held it for long
+   * enough.
+   */
   #orphanedForMs(name: string): number | undefined {
     const { clock, current, holdersOf } = this.#options
     const made = this.#made.get(name)
@@ -202,7 +211,9 @@ function shuffled<T>(items: readonly T[], random: Random): readonly T[] {
   return order
 }
 
-/** Rejects with the first rejection of `work`, after everything that began has ended. */
+/**
+ * Works on a few items at a time. Rejects with the first rejection of `work`, after everything that began has ended.
+ */
 async function inParallel<T>(items: readonly T[], work: (item: T) => Promise<void>): Promise<void> {
   let next = 0
   const worker = async (): Promise<void> => {

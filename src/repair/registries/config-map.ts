@@ -25,10 +25,10 @@ interface ConfigMapRangeRegistryOptions {
 
 /**
  * Stores bitmaps for servers without an allocator. Each range has a ConfigMap in kube-system, its *ledger*. Updates are
- * guarded by resourceVersion and preserve other fields. A ConfigMap that is no valid ledger is never written.
+ * guarded by resourceVersion and preserve other fields. A ConfigMap that is not a valid ledger is never written.
  *
- * Each ConfigMap is read and watched by its name, so that an account may be restricted to these ConfigMaps. While the
- * namespace kube-system is missing, all ranges are absent, and writes are refused.
+ * Reads and watches name one ConfigMap, so an account may be restricted to these ConfigMaps. While the namespace
+ * kube-system is missing, all ranges are absent, and a write rejects with `NotFound`.
  */
 export class ConfigMapRangeRegistry implements RangeRegistry {
   readonly writable = true
@@ -70,7 +70,8 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
       )
     } catch (error) {
       if (isKubeError(error, 'AlreadyExists', 'Conflict')) return undefined
-      // The ConfigMap was deleted meanwhile. If none was expected, the namespace is missing, which is an error.
+      // The ConfigMap was deleted meanwhile. If the write was to create it, the namespace is missing, which is an
+      // error.
       if (isKubeError(error, 'NotFound') && before !== undefined) return undefined
       throw error
     }
@@ -124,7 +125,7 @@ export class ConfigMapRangeRegistry implements RangeRegistry {
     }
   }
 
-  /** Undefined if a new ConfigMap must be created. */
+  /** The ConfigMap that a write updates; undefined if the write must create it. */
   #beforeOf(name: RangeName, previous: StoredRange): ConfigMap | undefined {
     if (previous.type === 'absent') return undefined
     if (previous.type === 'unreadable') throw new TypeError(`${this.where(name)} ${previous.reason}`)
@@ -156,7 +157,7 @@ export function decodeLedger(object: ConfigMap): StoredRange {
   return object.immutable === true ? { ...found, fixed: 'is marked immutable' } : found
 }
 
-/** The ledger with this content; other fields of `previous` stay. Pure. */
+/** The ledger with this content. Other fields of `previous` stay; undefined makes a new ConfigMap. Pure. */
 export function encodeLedger(name: RangeName, content: RangeContent, previous: ConfigMap | undefined): ConfigMap {
   return {
     ...previous,

@@ -19,10 +19,10 @@ export interface EtcdRangeRegistryOptions {
   readonly prefix: string
 }
 
-/** The revision that a compare-and-put compares, and the stored object that it rewrites. */
+/** The stored object that a write replaces, and its revision, which the compare-and-put compares. */
 class EtcdVersion {
   readonly modRevision: bigint
-  /** The stored object; undefined for JSON. */
+  /** The stored object, whose unknown fields a write preserves; undefined for JSON. */
   readonly allocation: ProtobufRangeAllocation | undefined
 
   constructor(modRevision: bigint, allocation: ProtobufRangeAllocation | undefined) {

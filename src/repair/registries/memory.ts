@@ -49,7 +49,7 @@ export class MemoryRangeRegistry implements RangeRegistry {
     this.#watchers.delete(notify)
   }
 
-  /** Stores or deletes a range, whatever its state, as a foreign writer might. `content` may be unreadable. */
+  /** Stores a range in any state, as a foreign writer might; undefined deletes the range. */
   put(name: RangeName, content: Content | undefined): void {
     if (content === undefined) this.#ranges.delete(name)
     else this.#ranges.set(name, { content: copyOf(content), revision: ++this.#revision })
@@ -65,7 +65,7 @@ export class MemoryRangeRegistry implements RangeRegistry {
   }
 }
 
-/** Copies the data without `slice`, because a `slice` of a Buffer shares its memory. */
+/** Copies the data with a constructor: the `slice` of a Buffer would share its memory. */
 function copyOf<T extends Content>(content: T): T {
   return 'unreadable' in content ? content : { ...content, data: new Uint8Array(content.data) }
 }
@@ -79,8 +79,8 @@ async function turn(signal: AbortSignal): Promise<void> {
 const NAMED_NUMBERS = 5
 
 /**
- * Makes no write. Logs each write, unless it equals the last one of its range. `write` resolves with the previous
- * state.
+ * Writes nothing. Logs each write, unless it equals the last logged one of its range. `write` resolves with `previous`,
+ * even if that is `fixed`.
  */
 export class DryRunRangeRegistry implements RangeRegistry {
   readonly writable: boolean

@@ -6,7 +6,7 @@ export const rangeNames = ['serviceips', 'secondaryserviceips', 'servicenodeport
 export type RangeName = (typeof rangeNames)[number]
 
 export interface RangeContent {
-  /** The range as text, as the server wrote it: `10.96.0.0/12`, `30000-32767`. */
+  /** The range as text, in the form that the server uses: `10.96.0.0/12`, `30000-32767`. */
   readonly range: string
   /** The bitmap in the format of Go's big.Int.Bytes(); see Bitmap. */
   readonly data: Uint8Array
@@ -20,7 +20,7 @@ export type StoredRange =
       readonly revision: string
       /** Why the range is read-only: the end of a sentence that begins with {@link RangeRegistry.where}. */
       readonly fixed?: string | undefined
-      /** The registry's own representation of the state that was read, for {@link RangeRegistry.write}. */
+      /** The registry's own representation of this state, for {@link RangeRegistry.write}. */
       readonly version: unknown
     })
   /** A state that must not be overwritten. `reason` ends a sentence that begins with {@link RangeRegistry.where}. */
@@ -36,11 +36,11 @@ export interface RangeChange {
  * the reason of the signal. Upstream: `RangeRegistry` in pkg/registry/core/rangeallocation/registry.go.
  */
 export interface RangeRegistry {
-  /** Whether the registry has a store. If not (`none`), all ranges are absent and nothing can be written. */
+  /** Whether the registry has a store. Without one (`none`), all ranges are absent and nothing can be written. */
   readonly writable: boolean
   /**
-   * Whether revisions and the resourceVersions of Services count the writes to the same store, so that they show which
-   * write was first. @default false
+   * Whether the registry's revisions and the resourceVersions of Services count the writes to one store, so that they
+   * show which write was first. @default false
    */
   readonly ordered?: boolean
   /** Describes in messages where a range is stored: `/registry/ranges/servicenodeports in etcd`. */

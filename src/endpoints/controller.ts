@@ -15,24 +15,26 @@ import { trimEndpoints, trimService } from '../workloads/trimmed.ts'
 import { countAddresses, isMadeFromPods, planEndpoints } from './endpoints-plan.ts'
 import { EndpointsTracker, EndpointsWriter } from './endpoints-writer.ts'
 
-/** The annotation of Endpoints that are the lock of a leader election. They may have no Service. */
+/** The annotation of Endpoints that are the lock of a leader election. Such Endpoints may have no Service. */
 const leaderElection = 'control-plane.alpha.kubernetes.io/leader'
 
 export interface EndpointsControllerOptions extends WorkloadContext {
-  /** The pause between two writes for a Service, by the number of addresses that the first one wrote. @default none */
+  /**
+   * The pause between two writes for a Service, by the number of addresses that the earlier one wrote. @default none
+   */
   readonly writePause?: WritePause | undefined
   /**
    * Whether another controller manages the Endpoints with this key (`namespace/name`). This controller then neither
-   * writes nor deletes them. @default never
+   * writes nor deletes them. `current`: the Endpoints as last received. @default never
    */
   readonly isExcluded?: ((key: string, current: Endpoints | undefined) => boolean) | undefined
 }
 
 /**
  * Manages the Endpoints of Services with a selector, as kube-controller-manager's endpoints-controller does
- * (pkg/controller/endpoint), and deletes those of deleted Services.
+ * (pkg/controller/endpoint), and deletes the Endpoints of deleted Services.
  *
- * It plans from the copies of its informers. The resourceVersion guards each update; the uid and, if known, the
+ * Plans from the copies of the informers. The resourceVersion guards each update; the uid and, if known, the
  * resourceVersion guard each deletion. After a write, the next sync of the Service waits until the copy has caught up.
  * If the controller did not see the deletion of a Service, it asks the API server whether the Service exists before it
  * deletes the Endpoints.
@@ -46,7 +48,7 @@ export class EndpointsController implements WorkloadController {
   readonly #tracker = new EndpointsTracker()
   readonly #pacing: WritePacing
   readonly #writer: EndpointsWriter
-  /** Services that were deleted since their last sync; new ones of the same names may already exist. */
+  /** Services that were deleted since their last sync. New Services of the same names may already exist. */
   readonly #deleted = new Set<string>()
 
   constructor(options: EndpointsControllerOptions) {
@@ -86,12 +88,16 @@ export class EndpointsController implements WorkloadController {
     const key = keyOfObject(object)
     this.#tracker.observed(key)
     this.#queue.caughtUp(key)
-    // The sync after the Service's deletion did not know these Endpoints if the answer to their creation was lost.
+    // If the answer to the creation of these Endpoints was lost, the sync after the Service's deletion did not know
+    // them.
     const isLate = change.type === 'added' && this.#services.store.at(key) === undefined && isMadeFromPods(object)
     if (change.type === 'deleted' || isLate) this.#queue.add(key)
   }
 
-  /** Queues Endpoints whose Services were deleted while no controller ran, but no locks of leader elections. */
+  /**
+   * Queues Endpoints without a Service, which may have been deleted while no controller ran. Omits the locks of leader
+   * elections.
+   */
   #addLeftovers(): void {
     for (const object of this.#endpoints.store.list()) {
       const key = keyOfObject(object)
@@ -142,7 +148,9 @@ export class EndpointsController implements WorkloadController {
     this.#pacing.written(key, nowMs, countAddresses(action.endpoints.subsets ?? []))
   }
 
-  /** Whether a Service that the copy lacks is gone from the server too. If it exists, its event queues the key. */
+  /**
+   * Whether a Service that the copy lacks is gone from the server too. If the Service exists, its event queues the key.
+   */
   async #isGone(key: string, signal: AbortSignal): Promise<boolean> {
     const ref = refOfKey(key)
     const live = await ifFound(this.#options.api.get(services, ref, { signal }))

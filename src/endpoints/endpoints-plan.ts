@@ -14,7 +14,7 @@ import { wantedSubsets } from './wanted-subsets.ts'
 export type EndpointsAction =
   | { readonly type: 'none' }
   | { readonly type: 'create'; readonly endpoints: Endpoints }
-  /** The whole object, with the resourceVersion that it replaces. */
+  /** `endpoints` is the whole object, with the resourceVersion of the object that it replaces. */
   | { readonly type: 'update'; readonly endpoints: Endpoints }
   | { readonly type: 'delete'; readonly endpoints: Endpoints }
 
@@ -24,7 +24,7 @@ interface EndpointsObservation {
   /** The Pods that the Service selects, in any order. */
   readonly pods: readonly Pod[]
   readonly current: Endpoints | undefined
-  /** The time of the change that caused the plan, in the form of {@link lastChangeTriggerTime}. */
+  /** The time of the oldest change that the plan covers, in the form of {@link lastChangeTriggerTime}. */
   readonly triggerTime?: string | undefined
 }
 
@@ -61,6 +61,7 @@ export function withManager(endpoints: Endpoints): Endpoints {
   return { ...endpoints, metadata: { ...metadata, labels: { [managedBy]: endpointController, ...metadata?.labels } } }
 }
 
+/** Whether the Endpoints have the label of this controller, and every address refers to a Pod. */
 export function isMadeFromPods({ metadata, subsets }: Endpoints): boolean {
   if (metadata?.labels?.[managedBy] !== endpointController) return false
   return (subsets ?? []).every(({ addresses, notReadyAddresses }) =>
@@ -68,6 +69,7 @@ export function isMadeFromPods({ metadata, subsets }: Endpoints): boolean {
   )
 }
 
+/** Whether the stored Endpoints need no write. `cut`: whether `subsets` were truncated. */
 function isInSync(current: Endpoints, service: Service, subsets: readonly EndpointSubset[], cut: boolean): boolean {
   const annotation = current.metadata?.annotations?.[overCapacity]
   if (annotation !== (cut ? truncated : undefined) || !labelsAreInSync(current, service)) return false
@@ -120,8 +122,9 @@ function wantedLabels(service: Service): Labels {
 }
 
 /**
- * Upstream: `labelsCorrectForEndpoints`. A wrong label `headless` alone causes no write. If the Service itself has
- * `headless` or `managedBy`, all labels are compared; upstream writes the Endpoints of such a Service in each sync.
+ * Upstream: `labelsCorrectForEndpoints`. A wrong label `headless` alone causes no write. If the Service itself has the
+ * label `headless` or `managedBy`, all labels are compared; upstream writes the Endpoints of such a Service in each
+ * sync.
  */
 function labelsAreInSync(endpoints: Endpoints, service: Service): boolean {
   const labels = endpoints.metadata?.labels ?? {}
@@ -148,9 +151,10 @@ export function countAddresses(subsets: readonly EndpointSubset[]): number {
 }
 
 /**
- * The subsets, cut down to {@link MAX_ADDRESSES}; undefined if they have no more. Addresses that are not ready are cut
- * first. Ready ones are cut only if they alone exceed the limit. Each subset retains its share, rounded up, until the
- * limit is reached. As upstream (`truncateEndpoints`), a subset without addresses stays; a server may refuse it.
+ * The subsets, cut down to {@link MAX_ADDRESSES}; undefined if they have no more than that. Addresses that are not
+ * ready are cut first. Ready ones are cut only if they alone exceed the limit. Each subset retains its share of the
+ * addresses that are cut, rounded up, until the limit is reached. As upstream (`truncateEndpoints`), a subset without
+ * addresses stays, though a server may refuse it.
  */
 export function truncate(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] | undefined {
   const ready = total(subsets, 'addresses')

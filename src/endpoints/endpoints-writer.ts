@@ -15,7 +15,7 @@ interface EndpointsWriterOptions {
   readonly copy: Store<Endpoints>
 }
 
-/** Carries out a plan, reports refusals, and records the writes in the tracker. */
+/** Carries out a plan, records refusals as Events, and passes the writes to the tracker. */
 export class EndpointsWriter {
   readonly #options: EndpointsWriterOptions
 
@@ -27,7 +27,7 @@ export class EndpointsWriter {
    * @param current - the object from which the plan was made.
    * @throws StaleCacheError when the server's answer shows that the copy is old, for example when an object to delete
    * is in the copy but not on the server. If that answer was wrong, the retries delete the object.
-   * @throws KubeError for every other refusal, except that of a creation in a terminating namespace.
+   * @throws KubeError for every other refusal, except that of a creation in a namespace that is being deleted.
    */
   async write(
     action: Exclude<EndpointsAction, { readonly type: 'none' }>,
@@ -102,6 +102,7 @@ export class EndpointsWriter {
  */
 const CREATED_UNSEEN_MS = 10_000
 
+/** `atMs`: when the server answered, in monotonic time. `resourceVersion`: that of the object before the update. */
 type LastWrite = { readonly atMs: number } & (
   | { readonly type: 'created'; readonly endpoints: Endpoints }
   | { readonly type: 'replaced'; readonly resourceVersion: string | undefined }
@@ -110,8 +111,8 @@ type LastWrite = { readonly atMs: number } & (
 
 /**
  * The last write of each Endpoints object by this process, to detect copies that are older. Upstream's
- * `staleEndpointsTracker` remembers updates. This one also remembers creations and deletions, which saves requests that
- * the server would refuse.
+ * `staleEndpointsTracker` remembers updates. This tracker also remembers creations and deletions, which saves requests
+ * that the server would refuse.
  *
  * A copy that does not show the write counts as current in two cases: {@link UNSEEN_MS} have passed since the write
  * (for a creation, {@link CREATED_UNSEEN_MS}), or the copy comes from a list that was requested after the write.
@@ -158,7 +159,7 @@ export class EndpointsTracker {
 
   /**
    * Must be called when the server has refused a write because of a conflict. If `current`, the copy, is older than the
-   * last write of this process, returns true, and the copy counts as old for as long again.
+   * last write of this process, returns true. The copy then counts as old for as long again, from `nowMs`.
    */
   renew(key: string, current: Endpoints | undefined, nowMs: number): boolean {
     const last = this.#writes.get(key)
@@ -178,7 +179,7 @@ export class EndpointsTracker {
     return last?.type === 'created' ? last.endpoints : undefined
   }
 
-  /** Records that the copy has received a change of the object. */
+  /** Records that the copy has received a change of the object. Creations and deletions are then forgotten. */
   observed(key: string): void {
     if (this.#writes.get(key)?.type !== 'replaced') this.#writes.delete(key)
   }

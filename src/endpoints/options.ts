@@ -1,7 +1,7 @@
 import { duration } from '../documents/duration.ts'
 import { type OptionGroup, wholeNumber } from '../documents/option.ts'
 
-/** The controller of Endpoints; names and defaults are kube-controller-manager's. */
+/** The flags of the controller of Endpoints, with the names and defaults of kube-controller-manager. */
 export const endpointsOptions = {
   title: 'The controller endpoints',
   options: {

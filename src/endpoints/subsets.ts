@@ -64,7 +64,8 @@ export function subsetsInOrder(subsets: readonly EndpointSubset[]): readonly End
   return inHashOrder(subsets, subsetText)
 }
 
-// The next four functions print subsets and their parts as Go's spew does, because upstream hashes that text.
+// `subsetText` and the functions below it that it uses print subsets as Go's spew does, because upstream hashes that
+// text.
 
 function subsetText({ addresses, notReadyAddresses, ports }: EndpointSubset): string {
   return (
@@ -106,11 +107,12 @@ type Addresses = readonly (EndpointAddress | undefined)[]
 const lastOrders = new WeakMap<Service, readonly number[]>()
 
 /**
- * The addresses' indexes, in the order of {@link compareEndpointAddresses}. Indexes of undefined addresses may be
+ * The indexes of the addresses, in the order of {@link compareEndpointAddresses}. Indexes of undefined addresses may be
  * anywhere.
  *
- * If the addresses are still sorted in the last order for the Service, returns that order. Usually they are, because
- * one Pod changes at a time. This saves the sorting of thousands of addresses, which is most of the work of a sync.
+ * If the addresses are still sorted in the order that the last call for the Service returned, returns that order again.
+ * Usually they are, because one Pod changes at a time. This saves the sorting of thousands of addresses, which is most
+ * of the work of a sync.
  */
 export function listedOrder(service: Service, addresses: Addresses): readonly number[] {
   const last = lastOrders.get(service)
@@ -137,7 +139,7 @@ function holds(order: readonly number[], addresses: Addresses): boolean {
 }
 
 /**
- * Brings subsets into their canonical form: packed, all in order, without subsets that have no addresses. Idempotent,
+ * Brings subsets into their canonical form: packed, in order, and without subsets that have no addresses. Idempotent,
  * except for ports with an `appProtocol`, and for ports with the number 0, which servers refuse.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {

@@ -19,9 +19,9 @@ import {
 } from '../workloads/subsets.ts'
 import { listedOrder, subsetsInOrder } from './subsets.ts'
 
-/** The Pods in which the Service's ports have the same numbers, as addresses in order. */
+/** The Pods for which the Service's ports have the same numbers, as addresses in order. */
 interface PodClass {
-  /** The number of each port of the Service; undefined if these Pods have no such port. */
+  /** The number of each port of the Service, in the order of the Service; undefined if these Pods have no such port. */
   readonly numbers: readonly (number | undefined)[]
   readonly ready: EndpointAddress[]
   readonly notReady: EndpointAddress[]
@@ -29,8 +29,9 @@ interface PodClass {
 
 /**
  * The desired subsets of a Service's Endpoints, packed and in order, before truncation. They equal the result of
- * upstream's `RepackSubsets` on one subset per Pod and port. Unlike upstream, this first sorts the Pods into classes by
- * the numbers of their ports. There is mostly one class, so the work grows with the number of Pods, not of ports.
+ * upstream's `RepackSubsets` on one subset per Pod and port. Unlike upstream, this function first sorts the Pods into
+ * classes by the numbers of their ports. There is mostly one class, so the work does not grow with the product of Pods
+ * and ports.
  *
  * `pods` are those that the Service selects. No two of them may have the same uid and address.
  */
@@ -45,7 +46,7 @@ export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly 
   return subsetsInOrder(groupsOf(classes, ports).map((group) => merged(group.classes, group.ports)))
 }
 
-/** The port in Endpoints for a port of a Service (upstream's `endpointPortFromServicePort`). `port` is its number. */
+/** The port in Endpoints for a port of a Service, whose number is `port` (upstream's `endpointPortFromServicePort`). */
 export function endpointPort({ name, protocol, appProtocol }: ServicePort, port: number): EndpointPort {
   return {
     ...(name === undefined || name === '' ? {} : { name }),
@@ -59,7 +60,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
   const publishesNotReady = service.spec?.publishNotReadyAddresses === true
   const addresses = pods.map((pod) => (isEndpoint(pod, publishesNotReady) ? addressFor(service, pod) : undefined))
   const classes = new Map<string, PodClass>()
-  // A numeric target port is the same in all Pods. Only a named one must be resolved for each Pod.
+  // A numeric target port is the same for all Pods. Only a named one must be resolved for each Pod.
   const differ = ports.some(({ targetPort }) => typeof (targetPort as unknown) === 'string')
   let only: PodClass | undefined
   for (const place of listedOrder(service, addresses)) {
@@ -117,7 +118,10 @@ function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): E
   return subsetOf(listed('ready'), listed('notReady'), portsInOrder(ports))
 }
 
-/** An address of the Service's preferred family; undefined if none. Upstream: `podToEndpointAddressForService`. */
+/**
+ * The Pod's first address of the Service's family; undefined if it has none. Upstream:
+ * `podToEndpointAddressForService`.
+ */
 export function addressFor(service: Service, pod: Pod): EndpointAddress | undefined {
   const family = familyOfService(service) ?? familyOf(pod.status?.podIP ?? '')
   const [ip] = podAddresses(pod, family)
@@ -135,7 +139,7 @@ export function addressFor(service: Service, pod: Pod): EndpointAddress | undefi
 
 /**
  * The family of the addresses that a Service lists: the first of its `ipFamilies`, else the family of its ClusterIP.
- * Undefined if the Service has neither: each Pod is then listed with an address of the family of its own first address.
+ * Undefined if the Service has neither; for each Pod, the family of the Pod's own `podIP` then counts.
  */
 function familyOfService(service: Service): 'IPv4' | 'IPv6' | undefined {
   const { ipFamilies, clusterIP } = service.spec ?? {}

@@ -38,9 +38,9 @@ import { TopologyCache } from './topology/topology-cache.ts'
 
 export interface EndpointSliceControllerOptions extends WorkloadContext {
   readonly maxEndpointsPerSlice: number
-  /** The metrics of the process. The constructor resets the gauges; counters and histograms continue. */
+  /** The metrics of the process. The constructor of the controller resets the gauges, but no counters or histograms. */
   readonly metrics: EndpointSliceMetrics
-  /** The pause between two syncs of a Service, by the number of slices that the first one wrote. @default none */
+  /** The pause between two syncs of a Service, by the number of slices that the earlier sync wrote. @default none */
   readonly writePause?: WritePause | undefined
   /**
    * Whether another controller manages the Service with this key (`namespace/name`). This controller creates no slices
@@ -49,9 +49,11 @@ export interface EndpointSliceControllerOptions extends WorkloadContext {
   readonly isExcluded?: ((serviceKey: string) => boolean) | undefined
 }
 
-/** The back-off of Services whose EndpointSlices cannot be written, as upstream. */
+/** The back-off of Services whose EndpointSlices cannot be written, as upstream. Times are in milliseconds. */
 const retry = { firstMs: 1_000, maxMs: 1_000_000, qps: 10, burst: 100 }
-/** The minimum delay of a sync after another client has changed a slice, so that changes are batched. */
+/**
+ * The minimum delay of a sync after another client has changed a slice, in milliseconds, so that changes are batched.
+ */
 const MIN_SLICE_DELAY_MS = 1_000
 /** A Service with fewer Pods gets no plan cache, because its plan is cheap. */
 const MEMORABLE_PODS = 250
@@ -77,7 +79,7 @@ export class EndpointSliceController implements WorkloadController {
   readonly #awaited = new AwaitedNodes()
   /** The plan caches of Services with many Pods, by the key of the Service. */
   readonly #memories = new Map<string, SlicesMemory>()
-  /** The {@link NodeWatch.version} at the last plan for each Service. */
+  /** The {@link NodeWatch.version} at the last plan for each Service, by the key of the Service. */
   readonly #nodesVersions = new Map<string, number>()
   /** Services whose last sync found that the copy of their slices is old. */
   readonly #stale = new Set<string>()
@@ -136,7 +138,8 @@ export class EndpointSliceController implements WorkloadController {
 
   #sliceChanged(change: Change<EndpointSlice>): void {
     for (const key of this.#changes.take(change)) {
-      // If the last plan used older Nodes, NodeWatch may have checked the copy before this change arrived.
+      // If the last plan used older Nodes, NodeWatch may have checked the slices of this Service before this change
+      // arrived.
       if ((this.#nodesVersions.get(key) ?? this.#nodeWatch.version) !== this.#nodeWatch.version) this.#queue.add(key)
       if (!this.#stale.has(key) || this.#tracker.isStale(key, this.#slices.present(key))) continue
       this.#stale.delete(key)
@@ -182,7 +185,7 @@ export class EndpointSliceController implements WorkloadController {
       if (waitMs !== undefined) this.#queue.add(key, waitMs)
       return
     }
-    // The plan deletes the slices of an earlier Service with this name, so they are no longer treated as orphans.
+    // From here on every slice of an earlier Service with this name is deleted, so there are no orphans to remember.
     this.#orphans.forget(key)
     if (this.#options.isExcluded?.(key)) {
       const errors = await this.#deleteAll(service, slices, signal)
@@ -224,7 +227,7 @@ export class EndpointSliceController implements WorkloadController {
     throw new SyncFailure(errors)
   }
 
-  /** Deletes as many slices as possible, and returns the errors of the others. */
+  /** Deletes as many slices as possible. Returns an error for each slice whose deletion failed. */
   async #deleteAll(service: Service, slices: readonly EndpointSlice[], signal: AbortSignal): Promise<readonly Error[]> {
     const errors: Error[] = []
     for (const slice of slices) {
@@ -274,7 +277,7 @@ export class EndpointSliceController implements WorkloadController {
   }
 }
 
-/** The SliceWriteError of failed writes, as a list; empty if they succeed. Throws every other error. */
+/** The SliceWriteError of failed writes, as a list; an empty list if they succeed. Rejects with every other error. */
 async function failuresOf(writes: Promise<unknown>): Promise<readonly Error[]> {
   try {
     await writes

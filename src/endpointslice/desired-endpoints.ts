@@ -41,14 +41,17 @@ export class DesiredEndpoints {
   /** The group of the previous Pod, to which the next Pod mostly belongs too. */
   #last: Group | undefined
 
-  /** Does not store the whole options: they have the Pods and slices of one plan, and a plan cache lives longer. */
+  /**
+   * Stores no other fields of the options: a caller may pass the input of one plan, and a plan cache outlives that
+   * plan.
+   */
   constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions, pods: readonly Pod[]) {
     this.#options = { service, nodeOf, addressType }
     this.#portsOf = portsOfPods(service)
     for (const pod of pods) this.add(pod)
   }
 
-  /** The groups by {@link portsKey}. */
+  /** The groups, by the {@link portsKey} of their ports. */
   get groups(): ReadonlyMap<string, DesiredGroup> {
     return this.#groups
   }

@@ -13,7 +13,7 @@ export function zoneOf(node: Node | undefined): string | undefined {
   return node?.metadata?.labels?.[zoneLabel] || undefined
 }
 
-/** The endpoint has all of the Pod's addresses of the family, possibly none. Upstream: `podToEndpoint`. */
+/** The endpoint of a Pod. It has all of the Pod's addresses of the family, possibly none. Upstream: `podToEndpoint`. */
 export function endpointOf(pod: Pod, node: Node | undefined, service: Service, addressType: AddressType): Endpoint {
   const publishNotReady = service.spec?.publishNotReadyAddresses === true
   const zone = zoneOf(node)

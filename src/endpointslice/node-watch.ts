@@ -17,13 +17,13 @@ interface NodeWatchOptions {
 }
 
 /**
- * Finds the Services that a change of Nodes affects. As upstream, these are Services whose hints would overload a zone.
- * Beyond upstream, they include Services that left Pods out because of a Node that now exists, and Services with an
+ * Finds the Services that a change of Nodes affects. As upstream, these are Services whose hints overload a zone.
+ * Beyond upstream, they include Services that left Pods out because of a Node that has appeared, and Services with an
  * endpoint whose Node has moved to another zone.
  */
 export class NodeWatch {
   readonly #options: NodeWatchOptions
-  /** Fires when a Node has changed. Many Nodes may change at once, and are then checked together. */
+  /** Fires when a Node has changed in a way that may matter. If many Nodes change at once, one check covers them. */
   readonly #trigger = new Trigger<'changed'>()
   /** The names of Nodes that were added or moved to another zone since the last check. */
   #rezoned = new Set<string>()
@@ -39,7 +39,7 @@ export class NodeWatch {
     return this.#version
   }
 
-  /** Checks all Nodes after each change, until the signal is aborted; then rejects with its reason. */
+  /** Makes a check after each change of Nodes, until the signal is aborted; then rejects with the signal's reason. */
   async run(signal: AbortSignal): Promise<never> {
     for (;;) {
       await this.#trigger.take(signal)
@@ -83,7 +83,7 @@ export class NodeWatch {
     this.#trigger.fire('changed')
   }
 
-  /** The keys of the Services that have an endpoint on one of these Nodes, with another zone than that of the Node. */
+  /** The keys of the Services that have an endpoint on one of these Nodes, with a zone that is not the Node's. */
   *#inFormerZones(names: ReadonlySet<string>): Iterable<string> {
     const { nodes, slices } = this.#options
     for (const [key, own] of slices.entries()) {

@@ -1,7 +1,7 @@
 import { duration } from '../documents/duration.ts'
 import { type OptionGroup, wholeNumber } from '../documents/option.ts'
 
-/** The options of the EndpointSlice controllers, with the names and defaults of kube-controller-manager. */
+/** The flags of the EndpointSlice controllers, with the names and defaults of kube-controller-manager. */
 export const endpointSliceOptions = {
   title: 'The controllers endpointslice and endpointslice-mirroring',
   options: {

@@ -5,7 +5,9 @@ import { refOfKey } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
 import type { SliceWriter } from './slice-writer.ts'
 
-/** How long a slice is an orphan before its deletion, in milliseconds. A garbage collector, if any, is faster. */
+/**
+ * How long a slice is an orphan before its deletion, in milliseconds. A garbage collector, if any, is normally faster.
+ */
 export const ORPHAN_GRACE_MS = 10_000
 
 export interface OrphansInput {
@@ -14,7 +16,7 @@ export interface OrphansInput {
   readonly serviceUid: string | undefined
   /** The controller's slices that name the Service, except those that are being deleted. */
   readonly slices: readonly EndpointSlice[]
-  /** When each orphan was first found, by the uid of the slice, from the last plan. Monotonic time. */
+  /** When the last plan or an earlier one first found each orphan, in monotonic time, by the uid of the slice. */
   readonly orphanedAtMs: ReadonlyMap<string, number>
   readonly nowMs: number
 }
@@ -24,7 +26,7 @@ export interface OrphansPlan {
   readonly due: readonly EndpointSlice[]
   /** All orphans, for the next plan. */
   readonly orphanedAtMs: ReadonlyMap<string, number>
-  /** The time until the next grace period is over; undefined if none is running. */
+  /** The milliseconds until the next grace period is over; undefined if none is running. */
   readonly waitMs: number | undefined
 }
 
@@ -79,9 +81,9 @@ export class OrphanedSlices {
   }
 
   /**
-   * Deletes the slices that have been orphans for the grace period, if a live read of the Service confirms that. Each
-   * deletion is guarded by the uid and the resourceVersion of the slice. Returns the number of milliseconds after which
-   * to call this again; undefined if no grace period is running.
+   * Deletes the slices that have been orphans for the grace period, if a live read confirms that their owner is gone.
+   * The uid and the resourceVersion of the slice guard each deletion. Returns the number of milliseconds after which to
+   * call this again; undefined if no such call is needed.
    * @throws KubeError for a failed request.
    */
   async collect(
@@ -104,8 +106,8 @@ export class OrphanedSlices {
     const owner = await ifFound(api.get(services, refOfKey(serviceKey), { signal }))
     const live = planOrphans({ ...input, serviceUid: owner?.metadata?.uid, slices: plan.due })
     for (const slice of live.due) await writer.deleteOrphan(slice, signal)
-    // If the live read found the owner, the copy of the Services is old. We check again, because no event follows if
-    // that Service is deleted before the copy receives it.
+    // If the live read found the owner, the copy of the Services is old. Orphans are then checked again: no event
+    // follows if that Service is deleted before the copy receives it.
     return live.due.length < plan.due.length ? ORPHAN_GRACE_MS : plan.waitMs
   }
 

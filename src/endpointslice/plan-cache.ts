@@ -21,7 +21,7 @@ interface Remembered {
 export class SlicesMemory {
   readonly #known = new Map<AddressType, Remembered>()
 
-  /** The cached state of an address type, updated with the Pods. */
+  /** The state of an address type for this input: the cached state, updated with the Pods, or a new state. */
   recall(input: MemoryInput): Remembered {
     const known = this.#known.get(input.addressType)
     if (known !== undefined && update(known, input)) return known
@@ -53,7 +53,8 @@ function update(known: Remembered, { service, nodesVersion, pods }: MemoryInput)
 
 /**
  * The Pods whose objects are in only one of the lists. The lists should have about the same order: a Pod that has moved
- * may be in both results. Undefined if more than a quarter of the Pods in `before` are removed or replaced.
+ * within its list may be in both results. Undefined if more than a quarter of the Pods in `before` are removed or
+ * replaced.
  */
 function changedPods(
   before: readonly Pod[],

@@ -16,7 +16,7 @@ interface WantedWrites extends SliceWrites {
 
 /**
  * Orders the writes: creations, updates, deletions (upstream's `finalize`). Where possible, one update replaces a
- * deletion and a creation.
+ * deletion and a creation. `changed`: the number of writes, including creations that {@link actionsOf} omits.
  */
 export function planWrites(wanted: WantedWrites): {
   readonly actions: readonly SliceAction[]
@@ -85,7 +85,7 @@ function addressesOf(slice: EndpointSlice | undefined): readonly string[] {
   return (slice?.endpoints ?? []).flatMap(({ addresses }) => addresses)
 }
 
-/** The slice as it is sent: with ordered ports, and with the annotation of the trigger time if there is one. */
+/** The slice as it is sent: with ordered ports, and with the trigger time as an annotation; without it if undefined. */
 function asSent(slice: EndpointSlice, time: string | undefined): EndpointSlice {
   const { [lastChangeTriggerTime]: _former, ...others } = slice.metadata?.annotations ?? {}
   const annotations = time === undefined ? others : { ...others, [lastChangeTriggerTime]: time }

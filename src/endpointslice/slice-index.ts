@@ -36,12 +36,12 @@ export class ServiceSlices {
     return slice.metadata?.labels?.[managedByLabel] === this.#managedBy
   }
 
-  /** The slices that name the Service with this key. */
+  /** The slices of this controller that name the Service with this key. */
   of(serviceKey: string): readonly EndpointSlice[] {
     return [...(this.#slices.get(serviceKey)?.values() ?? [])]
   }
 
-  /** As {@link of}, without the slices that are being deleted, which a finalizer may preserve for long. */
+  /** The same as {@link of}, without the slices that are being deleted, which a finalizer may preserve for long. */
   present(serviceKey: string): readonly EndpointSlice[] {
     return this.of(serviceKey).filter((slice) => !isBeingDeleted(slice))
   }

@@ -103,7 +103,10 @@ export class EndpointSliceMetrics {
     this.#changes.add({ operation })
   }
 
-  /** Records that a plan for an address type of a Service was carried out, and changed this many slices. */
+  /**
+   * Records that a plan for an address type of a Service was carried out. `slices`: how many slices it wrote or
+   * deleted.
+   */
   finished(slices: number, topology: 'Auto' | 'Disabled', trafficDistribution: string | undefined): void {
     this.#changedPerSync.observe({ topology, traffic_distribution: trafficDistribution ?? '' }, slices)
   }
@@ -170,7 +173,7 @@ export class ServiceTotals {
   }
 }
 
-/** `max`: how many endpoints a slice has at most. */
+/** The totals of one Service. `max`: how many endpoints a slice has at most. */
 export function totalsOf(packings: readonly Packing[], max: number): Totals {
   return sumOf(packings.map((packing) => ({ ...packing, desiredSlices: Math.ceil(packing.endpoints / max) })))
 }

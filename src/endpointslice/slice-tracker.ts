@@ -10,16 +10,16 @@ interface Versioned {
   readonly metadata: { readonly resourceVersion?: string | undefined }
 }
 
-/** The server's answer to a write. */
+/** The server's answer to a write, and when it arrived, in monotonic time. `generation` is -1 for a deletion. */
 interface Written extends Versioned {
   readonly generation: number
   readonly atMs: number
 }
 
 /**
- * The last writes of each Service's slices by this process, with the generations that the server returned. They show
- * whether the informer's copy is older, and whether another client has changed a slice. Upstream:
- * `EndpointSliceTracker`.
+ * The last writes of each Service's slices by this process, with the generations that the server returned. The
+ * generations show whether the informer's copy is older than the writes, and whether another client has changed a
+ * slice. Upstream: `EndpointSliceTracker`.
  *
  * Upstream waits for ever until its writes arrive in the copy. Here the copy also counts as current in these cases:
  *
@@ -57,8 +57,9 @@ export class SliceTracker {
   }
 
   /**
-   * Whether `slices`, the copy of a Service's slices, is older than the recent writes of this process. Then it has a
-   * slice of an older generation, has a slice that this process deleted, or lacks a slice that this process wrote.
+   * Whether `slices`, the copy of a Service's slices, is older than the recent writes of this process. A copy is older
+   * if it has a slice of an older generation, has a slice that this process deleted, or lacks a slice that this process
+   * wrote.
    */
   isStale(serviceKey: string, slices: readonly EndpointSlice[]): boolean {
     return this.#awaited(serviceKey, slices).next().done !== true
@@ -125,7 +126,7 @@ export class SliceTracker {
     this.#generations.delete(serviceKey)
   }
 
-  /** The writes that `slices`, the copy of a Service's slices, does not show and may still receive. */
+  /** The writes that `slices`, the copy of a Service's slices, does not show yet and may still receive. */
   *#awaited(serviceKey: string, slices: readonly EndpointSlice[]): Generator<readonly [written: Written, uid: string]> {
     const known = this.#generations.get(serviceKey)
     if (known === undefined) return
@@ -146,7 +147,9 @@ export class SliceTracker {
   }
 }
 
-/** The writes of a Service's slices that `slices`, its copy, does not show, each with the slice that the copy has. */
+/**
+ * The writes of a Service's slices that `slices`, its copy, does not show, each with the copy's slice of the same uid.
+ */
 function* unseen(
   known: ReadonlyMap<string, Written>,
   slices: readonly EndpointSlice[],
@@ -207,7 +210,7 @@ export class SliceChanges {
     for (const classify of deferred) classify()
   }
 
-  /** Handles a change of a slice. Returns the keys of the Services that the slice named before or names after it. */
+  /** Handles a change of a slice. Returns the keys of the Services that the slice named before and after the change. */
   take(change: Change<EndpointSlice>): ReadonlySet<string> {
     const slices = [before(change), after(change)].filter((slice) => slice !== undefined)
     const keys = new Set(slices.flatMap(keysOf))
@@ -235,7 +238,7 @@ export class SliceChanges {
       case 'updated': {
         const { old, object } = change
         const taken = manages(old) && (!manages(object) || serviceKeyOf(old) !== serviceKeyOf(object))
-        // The old Service has lost this slice. Upstream waits for ever until the slice returns, and never syncs the old
+        // The old Service has lost this slice. Upstream waits for ever for the slice to return, and never syncs the old
         // Service again.
         if (taken) tracker.handleDeletion(old)
         if (serviceKeyOf(old) !== serviceKeyOf(object)) return [...keysOf(object), ...keysOf(old)]

@@ -12,13 +12,13 @@ export interface SliceWriterOptions {
   /** Called after each successful write. */
   readonly written: (operation: SliceAction['type']) => void
   /**
-   * Called with the key of the Service when the server answers a deletion with NotFound or Conflict. If the server has
-   * the slice nevertheless, no event follows, so the Service must be synced again after `UNSEEN_MS`.
+   * Called with the key of the Service when the server answers a deletion with NotFound or Conflict. If the server
+   * still has the slice, no event follows, so the Service must be synced again after `UNSEEN_MS`.
    */
   readonly onSliceGone: (serviceKey: string) => void
 }
 
-/** How many slices of a Service are written at the same time, at most. Upstream writes one after the other. */
+/** How many slices of a Service are written at the same time, at most. Upstream writes one at a time. */
 const CONCURRENT_WRITES = 4
 
 /** A failed write of a slice. The message is in upstream's words, and the cause is the error of the request. */
@@ -41,11 +41,11 @@ export class SliceWriter {
 
   /**
    * Carries out the actions: creations, then updates, then deletions, a few at a time. `existing` are the slices from
-   * which the actions were planned. Resolves with true, or with false if the namespace is being deleted: then a
-   * creation was refused, and the remaining actions were skipped.
+   * which the actions were planned. Resolves with true. Resolves with false if a creation was refused because the
+   * namespace is being deleted; the remaining actions are then skipped.
    * @throws SliceWriteError for the first failure, after the running writes have ended. The remaining actions are
-   * skipped, except that after a refused creation those of {@link updatesWithoutCreations} are carried out. If `signal`
-   * is aborted, throws the error of the write itself.
+   * skipped, except those of {@link updatesWithoutCreations} if the server refused a creation. If `signal` is aborted,
+   * throws the error of the failed request.
    */
   async execute(
     service: Service,
@@ -69,8 +69,8 @@ export class SliceWriter {
   }
 
   /**
-   * Deletes a slice that the Service must not have: its address type is not one of the Service's, or this controller
-   * does not manage the Service.
+   * Deletes a slice that the Service must not have: the Service does not have its address type, or another controller
+   * manages the Service.
    * @throws SliceWriteError, or the error of the request itself if `signal` is aborted.
    */
   async deleteUnwanted(service: Service, slice: EndpointSlice, signal: AbortSignal): Promise<void> {
@@ -86,7 +86,10 @@ export class SliceWriter {
     this.#options.written('delete')
   }
 
-  /** Deletes an orphaned slice, unless it is gone or has changed. @throws KubeError if the request fails otherwise. */
+  /**
+   * Deletes an orphaned slice, unless it is gone or has changed. @throws KubeError if the request fails for another
+   * reason.
+   */
   async deleteOrphan(slice: EndpointSlice, signal: AbortSignal): Promise<void> {
     const { namespace, name = '', uid, resourceVersion } = slice.metadata ?? {}
     try {
@@ -98,7 +101,7 @@ export class SliceWriter {
     this.#options.written('delete')
   }
 
-  /** Carries out the actions until one fails, and returns the first failure. */
+  /** Carries out the actions until one fails. Returns the first failure, after the running writes have ended. */
   async #firstFailure(actions: readonly SliceAction[], signal: AbortSignal): Promise<Failure | undefined> {
     const waiting = actions.values()
     const failures: Failure[] = []

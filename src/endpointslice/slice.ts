@@ -7,8 +7,8 @@ import { findPort, findPorts, hasClusterIp, type ServicePort } from '../workload
 export type AddressType = 'IPv4' | 'IPv6'
 
 /**
- * The desired slices of one address type of a Service, before hints are decided. The objects are immutable: to change
- * the hints of an endpoint, create a new endpoint and a new slice. Slices to be deleted are not included.
+ * The desired slices of one address type of a Service, before hints are decided, without slices to delete. The objects
+ * are immutable: to change the hints of an endpoint, create a new endpoint and a new slice.
  */
 export interface SliceInfo {
   /** `namespace/name` of the Service. */
@@ -25,7 +25,7 @@ export interface SliceInfo {
   readonly unchanged: readonly EndpointSlice[]
 }
 
-/** The slices to write. Those to create have no name yet; those to update replace slices of the same names. */
+/** The slices to write. Those of `create` have no name yet; those of `update` replace slices of the same names. */
 export interface SliceWrites {
   readonly create: readonly EndpointSlice[]
   readonly update: readonly EndpointSlice[]
@@ -39,8 +39,8 @@ export interface HintsEvent {
 }
 
 /**
- * The slices of a {@link SliceInfo} with the decided hints. `update` has all of `toUpdate`, and those of `unchanged`
- * whose hints change.
+ * The slices of a {@link SliceInfo} with the decided hints. `update` has all slices of `toUpdate`, and the slices of
+ * `unchanged` whose hints change.
  */
 export interface HintedSlices {
   readonly create: readonly EndpointSlice[]
@@ -63,7 +63,9 @@ export function serviceKeyOf(slice: EndpointSlice): string | undefined {
   return name === undefined || name === '' ? undefined : `${slice.metadata?.namespace ?? ''}/${name}`
 }
 
-/** The labels of a Service's slices: those of the Service, and the reserved ones, which this function sets itself. */
+/**
+ * The labels of a Service's slices: the Service's own, and the reserved ones, whose values this function determines.
+ */
 export function labelsOfSlices(service: Service, managedBy: string): Labels {
   const labels: Record<string, string> = {}
   for (const [key, value] of Object.entries(service.metadata?.labels ?? {})) if (!isReserved(key)) labels[key] = value
@@ -92,7 +94,7 @@ function isReserved(key: string): boolean {
 
 /**
  * The address types of a Service's slices: its `ipFamilies`. A Service without `ipFamilies`, as on very old servers,
- * has the family of its ClusterIP, or without a ClusterIP both families (upstream's `getAddressTypesForService`).
+ * gets the family of its ClusterIP, or both families if it has no ClusterIP (upstream's `getAddressTypesForService`).
  */
 export function addressTypesOf(service: Service): readonly AddressType[] {
   const { ipFamilies, clusterIP } = service.spec ?? {}
@@ -134,8 +136,8 @@ export type EndpointPort = NonNullable<EndpointSlice['ports']>[number]
 const keys = new WeakMap<readonly EndpointPort[], string>()
 
 /**
- * A key that is equal for lists of the same ports in any order. It groups the endpoints of a Service (upstream's
- * `NewPortMapKey`). The key is cached with the list, so the list must not change.
+ * A key that is equal for lists of the same ports in any order. Upstream's `NewPortMapKey`, by which the endpoints of a
+ * Service are grouped. The key is cached with the list, so the list must not change.
  */
 export function portsKey(ports: readonly EndpointPort[] | null | undefined): string {
   if (ports === null || ports === undefined || ports.length === 0) return ''

@@ -32,7 +32,9 @@ export interface SlicesInput {
   readonly triggerTime: string | undefined
   /** Decides and caches the hints by zone. If undefined, no Service gets hints by zone. */
   readonly topology: TopologyCache | undefined
-  /** A cache for this Service alone. It speeds up a plan for many Pods, and does not change the result. */
+  /**
+   * A cache for this Service alone. It speeds up a plan for many Pods, and does not change which endpoints are listed.
+   */
   readonly memory?: { readonly memory: SlicesMemory; readonly nodesVersion: number } | undefined
 }
 
@@ -56,7 +58,7 @@ export interface AddressTypePlan {
   readonly leftOut: readonly LeftOutPod[]
   /** How many desired endpoints were in no slice. */
   readonly added: number
-  /** How many endpoints were not desired, or duplicates, in slices whose ports are still desired. */
+  /** How many endpoints were not desired, or were duplicates, in slices whose ports are still desired. */
   readonly removed: number
   readonly packings: readonly Packing[]
 }
@@ -128,7 +130,7 @@ function planAddressType(
   }
   for (const others of owned.values()) remove.push(...others)
 
-  // A Service with a selector always has a slice; without endpoints, that slice is a placeholder.
+  // A Service with a selector always has a slice of each address type; without endpoints, that slice is a placeholder.
   if (remove.length === slices.length && create.length === 0) {
     const [only] = remove
     if (remove.length === 1 && only !== undefined && isOwnedBy(only, service) && isPlaceholder(only, labels))
@@ -188,7 +190,7 @@ export interface PortGroup {
 
 type PortGroupPlan = SliceWrites & Pick<AddressTypePlan, 'added' | 'removed'>
 
-/** If `labels` is undefined, the labels stay. */
+/** A slice to update. If `labels` is undefined, the slice retains its labels. */
 interface Draft {
   readonly slice: EndpointSlice
   readonly endpoints: Endpoint[]
@@ -201,8 +203,8 @@ interface Draft {
  *
  * 1. undesired endpoints are removed, changed ones replaced; a slice that becomes empty is deleted;
  * 2. slices that must be written anyway are filled with missing endpoints, the fullest first;
- * 3. further missing endpoints fill new slices; the rest goes into the fullest unchanged slice that has space for all
- *    of it, or else into a new one.
+ * 3. further missing endpoints fill new slices. The last of them, if too few to fill a slice, go into the fullest
+ *    unchanged slice that has space for them all, or else into a new one.
  */
 export function planPortGroup(group: PortGroup): PortGroupPlan {
   const { existing, desired, maxEndpointsPerSlice: max, labels, settled } = group
@@ -268,7 +270,7 @@ export function planPortGroup(group: PortGroup): PortGroupPlan {
   return { create, update: drafts.map(written), remove, added, removed }
 }
 
-/** The fullest slice that has space for this many more endpoints; undefined if no slice has. */
+/** The fullest slice that has space for `endpoints` more endpoints; undefined if no slice has. */
 function sliceToFill(slices: readonly EndpointSlice[], endpoints: number, max: number): EndpointSlice | undefined {
   let closest: EndpointSlice | undefined
   let least = max

@@ -10,7 +10,10 @@ type Container = NonNullable<Pod['spec']>['containers'][number]
 type Condition = NonNullable<NonNullable<Pod['status']>['conditions']>[number]
 type TargetRef = ObjectReference | null | undefined
 
-/** Whether the endpoints of a Service are made from Pods: it has a selector, possibly empty, and no external name. */
+/**
+ * Whether the endpoints of a Service are made from Pods: it has a selector, possibly empty, and another type than
+ * ExternalName.
+ */
 export function selectsPods({ spec }: Service): boolean {
   return spec?.type !== 'ExternalName' && spec?.selector !== undefined && spec.selector !== null
 }
@@ -24,8 +27,8 @@ export function isPodReady(pod: Pod): boolean {
 }
 
 /**
- * Whether a Pod is an endpoint of a Service that selects it, ready or not (upstream's `ShouldPodBeInEndpoints`): it has
- * an address and has not ended. A Pod that is being deleted counts only with `includeTerminating`.
+ * Whether a Pod is an endpoint of a Service that selects it, ready or not (upstream's `ShouldPodBeInEndpoints`): the
+ * Pod has an address and has not ended. A Pod that is being deleted counts only with `includeTerminating`.
  */
 export function isEndpoint(pod: Pod, includeTerminating: boolean): boolean {
   const status = pod.status
@@ -61,9 +64,9 @@ export function hasHostname(pod: Pod, service: Service): boolean {
 }
 
 /**
- * The port number of a Pod for a port of a Service (upstream's `FindPort`). A named target port is searched in the
- * containers, then in the sidecar containers, and must have the protocol of the Service's port. Undefined if no
- * container has such a port.
+ * The port number of a Pod for a port of a Service (upstream's `FindPort`). A numeric target port is returned as it is,
+ * a missing one as 0. A named one is searched in the containers, then in the sidecar containers, and must have the
+ * protocol of the Service's port; undefined if no container has such a port.
  */
 export function findPort(pod: Pod, port: ServicePort): number | undefined {
   const target = port.targetPort as number | string | undefined
@@ -101,7 +104,9 @@ export function findPorts(pod: Pod, ports: readonly ServicePort[]): readonly (nu
   })
 }
 
-/** A Pod's addresses of one family, in its order and in Go's form, without those that Go's ParseIPSloppy refuses. */
+/**
+ * A Pod's addresses of one family, in the Pod's order and in Go's form, without those that Go's ParseIPSloppy refuses.
+ */
 export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string[] {
   const wanted = family === 'IPv4' ? 4 : 6
   const addresses: string[] = []
@@ -115,7 +120,7 @@ export function podAddresses(pod: Pod, family: 'IPv4' | 'IPv6'): readonly string
 /** A buffer for one address, used only within a call. */
 const groups: AddressGroups = new Uint16Array(8)
 
-/** Upstream: `IsServiceIPSet`. */
+/** Whether a Service has a ClusterIP; a headless Service has none. Upstream: `IsServiceIPSet`. */
 export function hasClusterIp(service: Service): boolean {
   const clusterIp = service.spec?.clusterIP
   return clusterIp !== undefined && clusterIp !== '' && clusterIp !== 'None'
@@ -139,7 +144,9 @@ export function sameOptional(a: string | boolean | null | undefined, b: string |
   return a === b || (a ?? undefined) === (b ?? undefined)
 }
 
-/** The time of the change behind a write. kube-proxy and others measure their latency from this annotation. */
+/**
+ * The annotation with the time of the change that caused a write. kube-proxy and others measure their latency from it.
+ */
 export const lastChangeTriggerTime = 'endpoints.kubernetes.io/last-change-trigger-time'
 
 interface ServiceState {
@@ -159,8 +166,9 @@ export class TriggerTimes {
   readonly #states = new Map<string, ServiceState>()
 
   /**
-   * Records the present state and returns the time for {@link lastChangeTriggerTime}, in Go's RFC3339Nano and UTC.
-   * Undefined if no change is known since the last call. Call it in each sync, whether the sync writes or not.
+   * Records the present state and returns the time for {@link lastChangeTriggerTime}, in Go's RFC3339Nano and UTC. The
+   * first call for a Service returns when the Service was created. A later call returns undefined if no change is known
+   * since the previous call. Call it in each sync, whether the sync writes or not.
    */
   compute(service: Service, pods: readonly Pod[]): string | undefined {
     const key = keyOfObject(service)
@@ -207,7 +215,7 @@ const zeroTime = '0001-01-01T00:00:00Z'
 
 /**
  * A time in UTC, in Go's RFC3339Nano; undefined if there is none. kube-apiserver sends whole seconds in UTC. Only other
- * servers send another form, which is converted.
+ * servers send another form, which this function converts.
  */
 function timeOf(text: string | null | undefined): string | undefined {
   if (text === undefined || text === null || text === zeroTime) return undefined

@@ -9,17 +9,17 @@ interface Bucket<Selecting, Labelled> {
 }
 
 interface KeyIndex<Selecting, Labelled> {
-  /** How many selectors are indexed by this key. Without any, the index of the key is deleted. */
+  /** How many selectors are indexed by this key. When none is left, the index of the key is deleted. */
   selectors: number
   readonly buckets: Map<string, Bucket<Selecting, Labelled>>
 }
 
 /**
  * Finds the selectors that match given labels, and the objects whose labels match a given selector, without a search
- * through all of them.
+ * through all selectors or all objects.
  *
- * A selector is indexed under one of its labels: the one that has the fewest other selectors. An object is indexed
- * under those of its labels whose keys index a selector. Its other labels cost nothing.
+ * A selector is indexed under one of its labels: the label under which the fewest other selectors are indexed. An
+ * object is indexed under those of its labels whose keys index a selector. Its other labels cost nothing.
  */
 export class SelectorIndex<
   Selecting extends { readonly selector: Labels },
@@ -98,7 +98,7 @@ export class SelectorIndex<
     return found
   }
 
-  /** The objects that match an indexed selector. */
+  /** The objects that match a selector, which must have been added. */
   matching(selecting: Selecting): readonly Labelled[] {
     const key = this.#indexKeys.get(selecting)
     if (key === undefined) return this.#indexKeys.has(selecting) ? [...this.#labelled()] : []
@@ -106,7 +106,10 @@ export class SelectorIndex<
     return [...(bucket?.labelled ?? [])].filter(({ labels }) => matches(selecting.selector, labels))
   }
 
-  /** The key of the selector's label under which the fewest others are indexed; undefined for an empty selector. */
+  /**
+   * The key of the selector's label under which the fewest other selectors are indexed; undefined for an empty
+   * selector.
+   */
   #keyFor(selector: Labels): string | undefined {
     let best: string | undefined
     let fewest = Number.POSITIVE_INFINITY
@@ -131,7 +134,7 @@ export class SelectorIndex<
   }
 }
 
-/** Whether a selector of equalities matches labels; an empty one matches all. */
+/** Whether labels match a selector, which is a list of equalities. An empty selector matches all labels. */
 export function matches(selector: Labels, labels: Labels | undefined): boolean {
   for (const key in selector) if (labels?.[key] !== selector[key]) return false
   return true

@@ -30,7 +30,7 @@ interface Group {
 
 /** Selectors do not cross namespaces. */
 interface Namespace {
-  /** By name. */
+  /** The Pods of the namespace, by name. */
   readonly members: Map<string, Member>
   readonly index: SelectorIndex<Group, Member>
 }
@@ -58,9 +58,9 @@ export class ServiceMembers {
   }
 
   /**
-   * Calls `handler` with the key (`namespace/name`) of each Service whose endpoints a change of a Pod may change, as
-   * upstream's `GetPodUpdateProjectionKey` and `GetServicesToUpdate` decide. Changes of Services themselves are not
-   * reported. Returns a function that ends the subscription.
+   * Calls `handler` with the key (`namespace/name`) of each Service whose endpoints a change of a Pod may change.
+   * Upstream's `GetPodUpdateProjectionKey` and `GetServicesToUpdate` find these Services, except those of an unready
+   * Pod that ends. Changes of Services themselves are not reported. Returns a function that ends the subscription.
    */
   subscribe(handler: (key: string) => void): () => void {
     const own = (key: string): void => handler(key)

@@ -20,7 +20,9 @@ export class StaleCacheError extends Error {
   override name = 'StaleCacheError'
 }
 
-/** After this many retries kube-controller-manager drops a Service. We log an error, and continue to retry. */
+/**
+ * After this many retries kube-controller-manager drops a Service. This queue logs an error, and continues to retry.
+ */
 const MAX_RETRIES = 15
 /** A sync that found a stale cache is repeated after at most this time, in milliseconds. */
 const STALE_RETRY_MS = 1_000
@@ -39,8 +41,9 @@ const MIN_EXPEDITE_INTERVAL_MS = 10_000
 export class ServiceQueue {
   readonly #options: ServiceQueueOptions
   readonly #queue: WorkQueue
+  /** The Services whose last sync found the cache stale. */
   readonly #stale = new Set<string>()
-  /** For each Service that is being synced: whether a cached object of it has changed since that sync began. */
+  /** For each Service that is being synced: whether {@link caughtUp} was called since that sync began. */
   readonly #changed = new Map<string, boolean>()
   /** How often in a row the sync of each Service failed while the server was neither away nor busy. */
   readonly #failures = new Map<string, number>()
@@ -64,7 +67,7 @@ export class ServiceQueue {
 
   /**
    * Must be called when a cached object of the Service has changed. If the last sync found the cache stale, that sync
-   * is repeated at once. If a running sync finds the cache stale later, that sync is repeated at once too.
+   * is repeated at once. If a sync is running and finds the cache stale later, that sync is repeated at once too.
    */
   caughtUp(key: string): void {
     if (this.#stale.delete(key)) this.#queue.expedite(key)
@@ -115,7 +118,7 @@ export class ServiceQueue {
     }
   }
 
-  /** When one Service is no longer refused, others may be accepted too. */
+  /** If one Service is not refused any more, others may be accepted too. */
   #recovered(): void {
     if (this.#failed.size === 0 || this.#cancelExpedite !== undefined) return
     const { clock } = this.#options
@@ -144,13 +147,14 @@ export class ServiceQueue {
 
 /**
  * The pause from the beginning of a write for a Service to the next write, in milliseconds. `size`: how many addresses
- * of Endpoints, or how many EndpointSlices, were written. Changes during the pause are written together after it.
+ * of Endpoints, or how many EndpointSlices, the first write wrote. Changes during the pause are written together after
+ * it.
  */
 export type WritePause = (size: number) => number
 
 /**
- * Spaces out the writes for each Service, so that one with thousands of endpoints and constant changes does not
- * overload the API server and the kube-proxies that watch. Times are of one monotonic clock.
+ * Spaces out the writes for each Service, so that a Service with thousands of endpoints and constant changes does not
+ * overload the API server and the kube-proxies that watch. Times are in milliseconds of one monotonic clock.
  */
 export class WritePacing {
   readonly #pause: WritePause
@@ -160,6 +164,7 @@ export class WritePacing {
     this.#pause = pause
   }
 
+  /** How long the next write for a Service must wait; 0 if it need not wait. */
   delayMs(key: string, nowMs: number): number {
     const untilMs = this.#untilMs.get(key)
     if (untilMs === undefined) return 0
@@ -180,8 +185,8 @@ export class WritePacing {
 }
 
 /**
- * The inputs of a controller of Endpoints or EndpointSlices, for one term of leadership. The informers belong to the
- * term, and start after the controllers are created. Each resource is followed with its transform of `trimmed.ts`.
+ * What a controller of Endpoints or EndpointSlices uses, for one term of leadership. The informers belong to the term,
+ * and start after the controllers are created. Each resource is followed with the transform for it in `trimmed.ts`.
  */
 export interface WorkloadContext {
   readonly api: KubeApi
@@ -193,7 +198,10 @@ export interface WorkloadContext {
   readonly members: Pick<ServiceMembers, 'podsOf' | 'subscribe'>
   readonly observer: WorkQueueObserver
   readonly workers: number
-  /** The delay from a change of a Pod to the sync of its Services, in milliseconds, so that changes are batched. */
+  /**
+   * The delay of a sync after a change, in milliseconds, so that changes are batched. For the controllers of Endpoints
+   * and EndpointSlices: after a change of a Pod. For mirroring: after another client changed a slice.
+   */
   readonly batchPeriodMs: number
 }
 

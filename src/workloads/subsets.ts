@@ -15,8 +15,8 @@ export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress)
 /**
  * The ports in the order in which kube-controller-manager writes them: by the hash of their Go form.
  *
- * Upstream accepts any stored order. We reproduce the hash for two reasons: truncation depends on the order of subsets,
- * and a switch to or from kube-controller-manager must rewrite nothing.
+ * Upstream accepts any stored order. This order reproduces the hash for two reasons: truncation depends on the order of
+ * subsets, and a switch to or from kube-controller-manager must rewrite nothing.
  */
 export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
   return inHashOrder(ports, (port) => `(v1.EndpointPort)${portText(port)}`)
@@ -30,7 +30,7 @@ export function portText({ name, port, protocol, appProtocol }: EndpointPort): s
   )
 }
 
-/** A subset of these addresses and ports, which must be in order. */
+/** A subset of these addresses and ports, which must be in order. Empty lists are left out. */
 export function subsetOf(
   addresses: readonly EndpointAddress[],
   notReadyAddresses: readonly EndpointAddress[],
@@ -43,7 +43,7 @@ export function subsetOf(
   }
 }
 
-/** Whether each of the addresses that offer a port is ready. */
+/** The addresses that offer a port, and whether each is ready. */
 type Offers = Map<EndpointAddress, boolean>
 
 interface Offered {
@@ -56,13 +56,17 @@ interface Offered {
  * (upstream's `RepackSubsets`, but the resulting subsets are in the order of their first ports). An address is
  * identified by its IP and the uid of its Pod; of several entries the first is taken. An address that is both ready and
  * not ready for a port counts as not ready.
+ * @throws Error for more than {@link MOST_OFFERS} pairs of ports and addresses.
  */
 export function packedSubsets(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] {
   const only = subsets.length === 1 ? subsets[0] : undefined
   return only !== undefined && isPacked(only) ? [withPortsInOrder(only)] : grouped(offersByPort(subsets))
 }
 
-/** Endpoints of at most 1.5 MB may pair some thousand ports with some ten thousand addresses each. */
+/**
+ * Endpoints of 1.5 MB can list thousands of ports and tens of thousands of addresses. Their pairs would fill the
+ * memory.
+ */
 const MOST_OFFERS = 1_000_000
 
 /** Ports that are in the same subsets share one object `offers`. Throws beyond {@link MOST_OFFERS}. */
@@ -102,7 +106,7 @@ function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
   })
 }
 
-/** Equal for equal ports; `place` distinguishes those with an appProtocol. */
+/** A key that is equal for equal ports without an appProtocol. `place` makes the key of any other port unique. */
 function portKey({ name, port, protocol, appProtocol }: EndpointPort, place: string): string {
   const key = `${name ?? ''} ${port} ${protocol ?? ''}`
   return appProtocol === undefined || appProtocol === null ? key : `${key} ${appProtocol} ${place}`
@@ -131,7 +135,9 @@ function grouped(ports: readonly Offered[]): readonly EndpointSubset[] {
   })
 }
 
-/** Whether a subset needs no repacking, except an ordering of its ports. This is so for most stored subsets. */
+/**
+ * Whether a subset needs no repacking, except that its ports may be out of order. This is so for most stored subsets.
+ */
 function isPacked({ addresses, notReadyAddresses, ports }: EndpointSubset): boolean {
   const ready = addresses ?? []
   const notReady = notReadyAddresses ?? []

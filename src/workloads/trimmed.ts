@@ -166,7 +166,7 @@ function scalars(names: readonly string[]): FieldTree {
   return Object.fromEntries(names.map((name) => [name, true]))
 }
 
-/** Everything except managedFields: the server preserves them if an update has none. */
+/** Retains everything except managedFields. If an update has none, the server preserves the stored ones. */
 export const trimEndpoints: (endpoints: Endpoints) => Endpoints = withoutManagedFields
 export const trimEndpointSlice: (slice: EndpointSlice) => EndpointSlice = withoutManagedFields
 

@@ -24,19 +24,19 @@ import { SliceWriteError, SliceWriter } from '../slice-writer.ts'
 import { hasSelector, type MirrorEvent, mayBeMirrored, mirroringManager, planMirror } from './mirror-plan.ts'
 import type { MirroringMetrics } from './mirroring-metrics.ts'
 
-/** As upstream, `batchPeriodMs` applies to changes of slices only: changes of Endpoints are mirrored at once. */
+/** As upstream, `batchPeriodMs` applies only to changes of slices. Changes of Endpoints are mirrored at once. */
 export interface EndpointSliceMirroringOptions extends WorkloadContext {
   readonly maxEndpointsPerSubset: number
   /** The metrics of the process. The constructor resets the gauges; counters and histograms continue. */
   readonly metrics: MirroringMetrics
   /**
    * Whether another controller manages the Service with this key (`namespace/name`). The Endpoints of such a Service
-   * are not mirrored, and its mirrored slices are deleted. @default never
+   * are not mirrored, and its mirrored slices are deleted. `endpoints`: the Endpoints as last received. @default never
    */
   readonly isExcluded?: ((serviceKey: string, endpoints: Endpoints | undefined) => boolean) | undefined
 }
 
-/** The back-off of Endpoints that cannot be mirrored, as upstream. */
+/** The back-off of Endpoints that cannot be mirrored, as upstream. Times are in milliseconds. */
 const retry = { firstMs: 1_000, maxMs: 100_000, qps: 10, burst: 100 }
 
 /**
@@ -98,7 +98,8 @@ export class EndpointSliceMirroringController implements WorkloadController {
   #endpointsChanged(change: Change<Endpoints>): void {
     if (!mayBeMirrored(before(change)) && !mayBeMirrored(after(change))) return
     const key = keyOfObject(objectOf(change))
-    // Most Endpoints belong to Services with a selector. Such Endpoints are not mirrored, so they need no sync.
+    // Most Endpoints belong to Services with a selector. Such Endpoints are not mirrored, so their changes need no
+    // sync.
     const service = this.#services.store.get(refOfKey(key))
     const idle = service !== undefined && hasSelector(service) && this.#slices.of(key).length === 0
     if (!idle || this.#options.metrics.knows(key)) this.#queue.add(key)
@@ -153,7 +154,7 @@ export class EndpointSliceMirroringController implements WorkloadController {
     for (const { reason, note } of events) this.#options.events.record(eventOf(reason, { regarding, note }))
   }
 
-  /** Deletes as many slices as possible, and rejects with the first failure. */
+  /** Deletes as many slices as possible. Rejects with the first failure after the last attempt. */
   async #deleteAll(key: string, actions: readonly SliceAction[], signal: AbortSignal): Promise<void> {
     const failures: unknown[] = []
     for (const action of actions) {

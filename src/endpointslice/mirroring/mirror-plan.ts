@@ -19,7 +19,10 @@ export interface MirrorEvent {
   readonly note: string
 }
 
-/** How many endpoints a plan adds, updates and removes, and how many addresses it skips, for metrics. */
+/**
+ * What a plan does, for metrics: how many endpoints it adds, updates and removes, and how many addresses it skips. As
+ * upstream, `removed` omits the endpoints of surplus slices and of slices whose ports are not wanted any more.
+ */
 export interface MirrorTally {
   readonly added: number
   readonly updated: number
@@ -40,7 +43,10 @@ export type MirrorPlan =
       readonly tally: MirrorTally
     }
 
-/** False for Endpoints with the label `skip-mirror`, and for the locks of leader elections. */
+/**
+ * Whether Endpoints exist and may be mirrored: the label `skip-mirror` is not `true`, and no leader election uses them
+ * as its lock.
+ */
 export function mayBeMirrored(endpoints: Endpoints | undefined): endpoints is Endpoints {
   if (endpoints?.metadata?.labels?.[skipMirrorLabel] === 'true') return false
   return endpoints !== undefined && endpoints.metadata?.annotations?.[leaderElectionAnnotation] === undefined
@@ -52,10 +58,10 @@ export function hasSelector(service: Service): boolean {
 
 /**
  * Decides what must change so that the mirrored slices of a Service equal its Endpoints: one slice for each address
- * type and list of ports, with the labels and annotations of the Endpoints. Pure. `slices` are all mirrored slices that
- * name the Service.
+ * type and list of ports, with the labels and most annotations of the Endpoints. Pure. `slices` are all mirrored slices
+ * that name the Service, except those that are being deleted.
  *
- * A slice to delete is reused for one to create. Of several slices with the same ports, one that is in sync stays.
+ * A slice to delete is reused for one to create. If several slices have the same ports, one that is in sync stays.
  */
 export function planMirror(observed: {
   readonly endpoints: Endpoints | undefined
@@ -180,7 +186,7 @@ function hasChanges({ added, updated, removed }: Changes): boolean {
   return added > 0 || updated > 0 || removed > 0
 }
 
-/** Whether a slice was made for deleted Endpoints of this name. */
+/** Whether the owner of a slice is earlier Endpoints of this name, which were deleted. */
 function belongsToFormer(slice: EndpointSlice, endpoints: Endpoints): boolean {
   const { name, uid } = endpoints.metadata ?? {}
   return (slice.metadata?.ownerReferences ?? []).some(
@@ -205,7 +211,7 @@ function eventsOf(invalid: number, skipped: number, max: number): readonly Mirro
 
 /**
  * Replaces a deletion and a creation of the same address type by one update. This saves a write, and clients always see
- * one of the two slices.
+ * the old slice or the new one.
  */
 export function recycleSlices({ create, update, remove }: SliceWrites): SliceWrites {
   const removable = Map.groupBy(remove, ({ addressType }) => addressType)

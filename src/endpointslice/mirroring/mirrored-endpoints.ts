@@ -15,15 +15,15 @@ export interface MirroredGroup {
 }
 
 interface MirroredEndpoints {
-  /** By {@link groupKey}; including groups without addresses. */
+  /** By {@link groupKey}; including groups without endpoints. */
   readonly groups: ReadonlyMap<string, MirroredGroup>
-  /** The number of malformed addresses, without those beyond the maximum. */
+  /** The number of malformed addresses, without those after the maximum was reached. */
   readonly invalid: number
   /** The number of addresses that are not mirrored: malformed ones, and those beyond the maximum. */
   readonly skipped: number
 }
 
-/** A key that is equal for slices of one address type with the same ports. */
+/** A key that is equal for slices with the same address type and ports. */
 export function groupKey(addressType: string, ports: readonly EndpointPort[] | null | undefined): string {
   return `${addressType} ${portsKey(ports)}`
 }
@@ -34,7 +34,10 @@ export function identityOf({ addresses, hostname, targetRef }: Endpoint): string
   return `${all} ${hostname ?? ''} ${targetRef?.namespace ?? ''}/${targetRef?.name ?? ''}`
 }
 
-/** Converts Endpoints. Takes up to `maxEndpointsPerSubset` valid addresses of each packed subset, ready ones first. */
+/**
+ * Converts Endpoints to the endpoints of slices. Takes up to `maxEndpointsPerSubset` valid addresses of each packed
+ * subset, ready ones first.
+ */
 export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: number): MirroredEndpoints {
   const groups = new Map<string, MirroredGroup & { readonly endpoints: Map<string, Endpoint> }>()
   let invalid = 0

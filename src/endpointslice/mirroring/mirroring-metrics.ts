@@ -57,7 +57,7 @@ export class MirroringMetrics {
     this.#changes.add({ operation })
   }
 
-  /** Records the plan for a Service. `tally` has its changes and its desired slices. */
+  /** Records the plan for a Service. `tally` has the plan's changes and its desired slices. */
   planned(serviceKey: string, tally: MirrorTally, maxEndpointsPerSubset: number): void {
     for (const count of ['added', 'updated', 'removed', 'skipped'] as const) {
       this.#perSync[count].observe(none, tally[count])

@@ -6,10 +6,11 @@ export type HintsByZone = ReadonlyMap<string, number>
 
 /** How many endpoints should have a hint for a zone. */
 interface Allocation {
-  /** With fewer endpoints, each would receive more traffic than the overload threshold allows. */
+  /** With fewer endpoints, each endpoint of the zone would receive more traffic than the overload threshold allows. */
   readonly minimum: number
   /** With more endpoints, another zone would have fewer than its minimum. */
   readonly maximum: number
+  /** The zone's share of the endpoints, by CPU, but at least `minimum`. May be a fraction. */
   readonly desired: number
 }
 
@@ -68,8 +69,8 @@ export function fits(
 }
 
 /**
- * Whether a Service has too few hints for some zone, so that the endpoints there are overloaded. Without ratios,
- * whether the Service has hints at all.
+ * Whether a Service has too few hints for some zone, so that the endpoints with these hints are overloaded. False for a
+ * Service without hints. True for every other Service if `ratios` is undefined.
  */
 export function isOverloaded(hints: HintsByZone, ratios: CpuRatios | undefined): boolean {
   if (hints.size === 0) return false
@@ -89,9 +90,10 @@ interface Redistribution {
 }
 
 /**
- * Decides how many endpoints of each zone get a hint for another zone, so that each zone has about its share. It moves
- * an endpoint only if the surplus and the lack are at least a half, and one of them is at least one. Of several zones
- * with the same surplus or lack, it chooses the first by name; upstream chooses at random.
+ * Decides how many endpoints of each zone get a hint for another zone, so that each zone has about its share. An
+ * endpoint moves only if the surplus of one zone and the lack of another are at least a half, and at least one of the
+ * two is one or more. Of several zones with the same surplus or lack, the first by name is chosen; upstream chooses at
+ * random.
  */
 export function planRedistribution(
   allocations: ReadonlyMap<string, Pick<Allocation, 'desired'>>,
@@ -155,7 +157,7 @@ function move(to: Map<string, number>, from: Map<string, number>, zone: string):
 /** The share of each zone in the cluster's CPU, in the order of the zones' names. They add up to about 1. */
 export type CpuRatios = ReadonlyMap<string, number>
 
-/** Nodes with one of these labels, whatever its value, are ignored: they run no workload. */
+/** Nodes with one of these labels, whatever its value, are ignored, as nodes that run no workload. */
 const excludedLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master']
 
 /**

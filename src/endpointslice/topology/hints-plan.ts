@@ -22,7 +22,10 @@ export function asksForTopology(service: Service): boolean {
   return mode === 'Auto' || mode === 'auto'
 }
 
-/** A Service's traffic distribution for hints; undefined if missing or unknown, or if hints by zone are requested. */
+/**
+ * The traffic distribution that a Service's hints follow; undefined if missing or unknown, or if an annotation requests
+ * hints by zone.
+ */
 export function trafficDistributionOf(service: Service): TrafficDistribution | undefined {
   const value = service.spec?.trafficDistribution
   const known = value === 'PreferClose' || value === 'PreferSameZone' || value === 'PreferSameNode'
@@ -76,7 +79,7 @@ function others(
 /** The values of a Service's `trafficDistribution` that lead to hints. */
 export type TrafficDistribution = 'PreferClose' | 'PreferSameZone' | 'PreferSameNode'
 
-/** What a hint names: the zone of the endpoint, or both its zone and its Node. */
+/** What a hint names: the zone of the endpoint; or its zone and its Node. */
 type Closeness = 'zone' | 'node'
 
 const closenesses: Readonly<Record<TrafficDistribution, Closeness>> = {

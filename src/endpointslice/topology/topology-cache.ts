@@ -14,11 +14,11 @@ import {
 } from './allocations.ts'
 
 /**
- * Decides the hints of Services with the annotation `service.kubernetes.io/topology-mode: Auto`. It caches the
- * distribution of the cluster's CPU over zones, and the number of each Service's hints by zone. Upstream:
+ * Decides the hints of Services with the annotation `service.kubernetes.io/topology-mode: Auto`. Caches the
+ * distribution of the cluster's CPU over zones, and how many hints each Service has for each zone. Upstream:
  * k8s.io/endpointslice/topologycache.
  *
- * Where upstream assigns endpoints to zones at random, the order of the slices and of the zones' names decides here.
+ * Upstream assigns endpoints to zones at random. Here the order of the slices and of the zones' names decides.
  */
 export class TopologyCache {
   #ratios: CpuRatios | undefined
@@ -37,7 +37,7 @@ export class TopologyCache {
     return services.map(([serviceKey]) => serviceKey)
   }
 
-  /** Whether the Service has hints by zone. False as soon as the hints of one address type were removed. */
+  /** Whether the Service has hints by zone. False once the hints of one of its address types were removed. */
   hasPopulatedHints(serviceKey: string): boolean {
     return this.#populated.has(serviceKey)
   }
@@ -51,8 +51,8 @@ export class TopologyCache {
 
   /**
    * Gives each ready endpoint a hint for its own zone. Then moves hints to other zones, until each zone's share of the
-   * endpoints is about its share of the CPU. If that is impossible, removes all hints and returns an Event with the
-   * reason. Does not change slices whose hints are still valid.
+   * hints is about its share of the CPU. If that is impossible, removes all hints and returns an Event with the reason.
+   * Does not change slices whose hints are still valid.
    */
   addHints(info: SliceInfo): HintedSlices {
     const { serviceKey, addressType, toCreate, toUpdate, unchanged } = info

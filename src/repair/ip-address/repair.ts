@@ -19,13 +19,14 @@ const defaultServiceCidr = 'kubernetes'
 
 /**
  * Maintains for each ClusterIP one IPAddress that refers to the Service, and no IPAddress without a Service. A change
- * is normally checked within a second, and missing or wrong IPAddresses are repaired; only a full pass deletes orphans.
- * Upstream: pkg/registry/core/service/ipallocator/controller/repairip.go.
+ * is normally checked within a second, and missing or wrong IPAddresses are repaired. Orphans that this process created
+ * are deleted soon (`IpAddressWriter.verify`), all others only in a full pass. Upstream:
+ * pkg/registry/core/service/ipallocator/controller/repairip.go.
  *
  * Why no new Service loses its address: kube-apiserver creates the IPAddress before it stores the Service, and aborts
- * the request after 60 s. An orphan that refers to a Service is deleted only if this process has known the IPAddress
- * for longer than that, a later live read shows no Service with the address, and the IPAddress has not changed since
- * before that read.
+ * the request after 60 s. A full pass deletes an orphan that refers to a Service only if this process has known the
+ * IPAddress for longer than that, a later live read shows no Service with the address, and the IPAddress has not
+ * changed since before that read.
  */
 export class IpAddressRepair implements Repair {
   readonly #options: IpAddressRepairOptions

@@ -64,8 +64,7 @@ export function subsetsInOrder(subsets: readonly EndpointSubset[]): readonly End
   return inHashOrder(subsets, subsetText)
 }
 
-// `subsetText` and the functions below it that it uses print subsets as Go's spew does, because upstream hashes that
-// text.
+// The functions from `subsetText` to `targetText` print subsets as Go's spew does, because upstream hashes that text.
 
 function subsetText({ addresses, notReadyAddresses, ports }: EndpointSubset): string {
   return (

@@ -185,7 +185,7 @@ export class EndpointSliceController implements WorkloadController {
       if (waitMs !== undefined) this.#queue.add(key, waitMs)
       return
     }
-    // From here on every slice of an earlier Service with this name is deleted, so there are no orphans to remember.
+    // The rest of this function deletes every slice of an earlier Service with this name, orphan or not.
     this.#orphans.forget(key)
     if (this.#options.isExcluded?.(key)) {
       const errors = await this.#deleteAll(service, slices, signal)

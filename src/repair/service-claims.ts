@@ -6,8 +6,8 @@ import { compareTexts } from '../runtime/compare-texts.ts'
 import { lookupNameOf } from './ip-address/ip-address.ts'
 
 /**
- * A Service with more ClusterIPs is refused, because a check of one ClusterIP reads all of its Service. The API allows
- * two.
+ * {@link trimService} refuses a Service with more ClusterIPs, because a check of one ClusterIP reads all ClusterIPs of
+ * its Service. The API allows two.
  */
 const MOST_CLUSTER_IPS = 16
 

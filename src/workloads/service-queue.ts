@@ -200,7 +200,8 @@ export interface WorkloadContext {
   readonly workers: number
   /**
    * The delay of a sync after a change, in milliseconds, so that changes are batched. For the controllers of Endpoints
-   * and EndpointSlices: after a change of a Pod. For mirroring: after another client changed a slice.
+   * and EndpointSlices: after a change of a Pod. For those of EndpointSlices and mirroring: after another client has
+   * changed a slice.
    */
   readonly batchPeriodMs: number
 }

@@ -13,9 +13,9 @@ export function lacksBitmap(reason: string): boolean {
 export const BITMAP_HINT = 'set --etcd-servers to have the bitmap of the allocator created in etcd'
 
 /**
- * Reports that a repair has no range registry, although its server may need a bitmap. The program does not find out
- * whether the server has one: a create with `dryRun` proves nothing, because kube-apiserver needs no bitmap for an
- * allocation that it does not store.
+ * Reports that a repair has no range registry, although its server may need a bitmap. Whether the server has a bitmap
+ * is unknown: a create with `dryRun` proves nothing, because kube-apiserver needs no bitmap for an allocation that it
+ * does not store.
  */
 export function reportMissingRange(kind: RepairKind, reporter: RepairReporter): void {
   const items = kind === 'node-port' ? 'NodePorts' : 'ClusterIPs'

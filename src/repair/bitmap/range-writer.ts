@@ -23,7 +23,7 @@ export const SETTLING_MS = 20
  */
 const PATIENT_TRIES = 3
 /**
- * How often freed numbers are written, if other writers are faster each time, before a later pass must find them again.
+ * How often a write that frees numbers is tried while other writers are faster. Later passes then find the leaks anew.
  */
 const FREEING_TRIES = 5
 

@@ -16,7 +16,7 @@ const JUDGED_AFTER_MS = 10_000
  * intervals of the repair. One ClusterIP proves nothing: during an upgrade only some of the servers may use the bitmap.
  */
 const UNUSED_AFTER = { addresses: 5, intervals: 3 }
-/** A server sets one bit at a time. A change with more new bits than this is taken for one by a repair. */
+/** A server sets one bit at a time. A change with more new bits than this counts as the write of a repair. */
 const MOST_BITS = 16
 
 const source = 'cluster-ip-repair bitmap'

@@ -10,7 +10,9 @@ export class ActiveDuties {
     this.#gauge = gauge
   }
 
-  /** 1 if this process performs the duty while it is not suspended; 0 if the duty is off or left to others. */
+  /**
+   * `value`: 1 if this process performs the duty unless the duty is suspended; 0 if the duty is off or left to others.
+   */
   set({ duty }: { readonly duty: string }, value: 0 | 1): void {
     this.#values.set(duty, value)
     this.#show(duty)

@@ -12,7 +12,7 @@ const usualNames = [
   'node-port-repair',
 ] as const
 
-/** The duties of a kube-controller-manager, for clusters without one. They are on only if they are named. */
+/** The duties of a kube-controller-manager, for clusters without one. A duty of these is on only if it is named. */
 export const workloadControllerNames = [
   'endpoints',
   'endpointslice',
@@ -75,13 +75,15 @@ function refuse(name: string): never {
   )
 }
 
-/** The hook of a server's own repairs. It passes once the allocations of ClusterIPs and NodePorts are usable. */
+/**
+ * The post-start hook of a server's own repairs. It passes once the allocations of ClusterIPs and NodePorts are usable.
+ */
 export const ALLOCATIONS_HOOK = 'poststarthook/start-service-ip-repair-controllers'
 
 /**
- * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` has
- * none, for two reasons: a server lists that hook even if its reconciler is off, and with another lease store the
- * server and the master can both do the duty.
+ * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` is not
+ * here, for two reasons: a kube-apiserver lists the hook `bootstrap-controller` even if its reconciler is off, and with
+ * another lease store the server and the master can both do the duty.
  */
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',
@@ -91,8 +93,8 @@ const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
 }
 
 /**
- * For how long all answers must lack a listed hook before it counts as absent. One answer is not enough, because behind
- * a load balancer different servers answer.
+ * For how many milliseconds all answers must lack a listed hook before it counts as absent. One answer is not enough,
+ * because behind a load balancer different servers answer.
  */
 const QUIET_MS = 60_000
 /** After a longer gap between two answers, {@link QUIET_MS} begins again: the gap proves nothing. */
@@ -102,7 +104,7 @@ const GAP_MS = 15_000
 export type HookState =
   | { readonly type: 'unknown' }
   | { readonly type: 'absent' }
-  /** `quiet`: the latest period, without a gap, in which all answers lacked the hook. */
+  /** `quiet`: the first and the last answer of the latest series, without a gap, of answers that lacked the hook. */
   | {
       readonly type: 'listed'
       readonly quiet?: { readonly sinceMs: number; readonly lastMs: number }
@@ -113,7 +115,7 @@ export const unknownHook: HookState = { type: 'unknown' }
 /**
  * The state of a hook after another answer. Pure. One answer that lists the hook makes it `listed`. The first answer
  * without the hook makes an unknown hook `absent`; a minute of such answers makes a listed hook `absent`. An answer
- * that is not ready and lists no checks counts only for an unknown hook. A refusal never counts.
+ * that is not ready and lists no checks counts only for an unknown hook. A refusal never counts. `nowMs` is monotonic.
  */
 export function nextHookState(before: HookState, answer: ReadinessAnswer, hook: string, nowMs: number): HookState {
   if (!answer.answered || answer.refused !== undefined) return before
@@ -191,12 +193,15 @@ export class DutyDecisions {
     return decideDuty(name, this.#selection, (hook) => this.#hookStates.get(hook) ?? unknownHook)
   }
 
-  /** Whether the server says that its allocators need no stored bitmap. */
+  /** Whether the server's answers list the check of allocators that need no stored bitmap. */
   get allocates(): boolean {
     return this.#hookStates.get(ALLOCATORS_CHECK)?.type === 'listed'
   }
 
-  /** Calls `handler` when decisions may have changed, before the caller of the probe gets the answer. */
+  /**
+   * Calls `handler` when decisions may have changed, before the caller of the probe gets the answer. Returns a function
+   * that unsubscribes.
+   */
   subscribe(handler: () => void): () => void {
     this.#handlers.add(handler)
     return () => this.#handlers.delete(handler)

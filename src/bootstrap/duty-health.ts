@@ -14,7 +14,7 @@ export interface DutyTerm {
   run(signal: AbortSignal): Promise<void>
   /** Resolves when the duty was done for the first time; may reject if the term ends before that. */
   readonly settled: Promise<void>
-  /** Why the duty cannot be done now, as one line; undefined while it can. */
+  /** Why the duty cannot be done at present, as one line; undefined while it can. */
   fault?(): string | undefined
 }
 
@@ -27,16 +27,16 @@ export type DutyCondition =
 export interface DutySymptoms {
   /** Why the duty is not done; undefined without a fault. */
   readonly fault: string | undefined
-  /** The duty has failed unexpectedly, and has not been done since. */
+  /** The duty has failed unexpectedly, and has not recovered since. */
   readonly crashed: boolean
-  /** A server that the duty needs does not answer. */
+  /** A server that the duty needs does not answer, or no answer has yet decided who does the duty. */
   readonly away: boolean
 }
 
 /**
  * The condition of a duty after another check. Pure. A crash degrades the duty at once, another fault when it has
- * lasted for `timeoutMs`. The time does not count while a server is away, and begins again when the server is back. A
- * degraded duty stays degraded while it has a fault.
+ * lasted for `timeoutMs`. Time with `away` does not count: the `timeoutMs` begin again after it. A degraded duty stays
+ * degraded while it has a fault.
  */
 export function nextCondition(
   before: DutyCondition,
@@ -58,7 +58,7 @@ interface DutyHealthOptions {
   readonly logger: Logger
   readonly events: EventSink
   readonly degraded: Gauge<'duty'>
-  /** How long the duty may be refused or incomplete before it is degraded. */
+  /** How long the duty may be refused, failing or incomplete before it is degraded. */
   readonly timeoutMs: number
   /** In a dry run no duty is ever done, so an incomplete duty is not a fault. */
   readonly dryRun: boolean
@@ -109,13 +109,16 @@ export class DutyHealth {
     this.check()
   }
 
-  /** The failure that {@link crashed} reported is over. Called when a part that several duties share runs again. */
+  /**
+   * The failure that {@link crashed} reported is over: the duty was done, or the part that several duties share runs
+   * again.
+   */
   recovered(): void {
     this.#crash = undefined
     this.check()
   }
 
-  /** The duty is no longer done here. */
+  /** The duty is not done here from this call until {@link begun}. */
   ended(): void {
     this.#term = undefined
     this.#crash = undefined
@@ -134,7 +137,7 @@ export class DutyHealth {
     this.#suspended = false
   }
 
-  /** Checks the condition again. Called when a probe of the server has ended, whether or not it answered. */
+  /** Computes the condition again. Called after each probe, whether or not the server answered. */
   check({ away }: { readonly away: boolean } = { away: false }): void {
     const { clock, timeoutMs } = this.#options
     const symptoms = { fault: this.#symptom(), crashed: this.#crash !== undefined, away }
@@ -172,7 +175,7 @@ export class DutyHealth {
 }
 
 const waits = { firstMs: 1_000, maxMs: 60_000, jitter: 0.25 }
-/** After a term that lasted this long the waits start again with the first. */
+/** After a term that lasted this long, in milliseconds, the waits start again with the first. */
 const STEADY_MS = 60_000
 
 export interface SupervisedOptions {
@@ -183,8 +186,9 @@ export interface SupervisedOptions {
 }
 
 /**
- * Does a duty, term after term, until the signal is aborted; never rejects. Terms handle failures of servers, so a
- * failed term is a programming error. It is reported to `health`, and the next term begins after a wait.
+ * Does a duty, term after term, until the signal is aborted; never rejects. A term handles failures of servers itself,
+ * so a term that rejects or ends early is a programming error. That is reported to `health`, and the next term begins
+ * after a wait.
  */
 export async function supervised(
   { make, health, clock, random }: SupervisedOptions,

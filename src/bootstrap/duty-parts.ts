@@ -68,7 +68,8 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   }
 
   const foundations = [
-    // In a new cluster the server lets the first Lease and the Service wait for 50 ms if their namespace is missing.
+    // This duty starts early, because in a new cluster the server delays the first Lease and the Service by 50 ms if
+    // their namespace is missing.
     foundation(
       'system-namespaces',
       'start-system-namespaces-controller',
@@ -119,7 +120,7 @@ export function composeDuties(options: MasterOptions, ports: PartPorts, monitor:
   monitor.subscribe(({ answered }) => {
     const away = !answered || !servers.isEtcdAvailable()
     for (const [name, health] of healths) {
-      // Until it is decided who does this duty, this process cannot do it, although the duty has begun.
+      // This duty starts early. Its term writes nothing until an answer has decided who does the duty.
       const isOpen = name === 'system-namespaces' && decisions.of(name) === undefined
       health.check({ away: away || isOpen })
     }

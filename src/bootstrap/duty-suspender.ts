@@ -31,8 +31,8 @@ export const neededResources: Readonly<Record<ControllerName, readonly Resource<
 }
 
 /**
- * Suspends a duty while the server does not serve the resources that the duty needs. Logs this only if the duty is on
- * here.
+ * Reports a duty as suspended, to `health` and `active`, while the server does not serve a resource that the duty
+ * needs. The term of the duty continues, and waits for the resource. Logs this only if the duty is on here.
  */
 export function suspendWhileUnserved(
   duty: ControllerName,

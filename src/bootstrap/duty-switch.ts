@@ -10,8 +10,8 @@ import { type DutyHealth, type DutyTerm, supervised } from './duty-health.ts'
 export interface DutySwitchOptions {
   readonly name: ControllerName
   /**
-   * `only`: the objects that are managed here, if the server does the rest. A term that is made before the first answer
-   * of the server may read, but writes only when `decided` has resolved.
+   * `only`: the names of the objects that are managed here if the server does the rest; undefined for all. A term that
+   * is made before the first answer of the server may read, but writes only when `decided` has resolved.
    */
   readonly make: (only: readonly string[] | undefined, decided: Promise<void>) => DutyTerm
   /** Whether a term is made before the first answer of the server. @default false */
@@ -23,14 +23,15 @@ export interface DutySwitchOptions {
   readonly clock: Clock
   readonly random: Random
   readonly logger: Logger
-  /** Set to 1 while the duty is done here, to 0 while it is off or left to the server. */
+  /** The duty is set to 1 while it is done here, to 0 while it is off or left to the server. */
   readonly active: Pick<ActiveDuties, 'set'>
 }
 
 /**
  * Starts one duty as soon as an answer of the server shows which duties the server does itself, or earlier, only to
- * read ({@link DutySwitchOptions.early}). While the server does the duty, stops it or lets it only report. Does it
- * again when all answers of the server have lacked it for a minute.
+ * read ({@link DutySwitchOptions.early}). While the server does the duty itself, this process does not do it, or only
+ * reports, or manages only the objects that the server does not create. It does the duty again when all answers of the
+ * server have lacked the hook of the duty for a minute.
  */
 export class DutySwitch {
   readonly #options: DutySwitchOptions
@@ -45,8 +46,8 @@ export class DutySwitch {
   }
 
   /**
-   * Resolves when the duty was done once, is suspended or off, or is left to the server. Does not wait for objects that
-   * the server leaves to this process ({@link DutyDecision} with `except`).
+   * Resolves when the duty was done once, is suspended or off, or is left to the server, even if the server leaves some
+   * objects to this process (`except` of {@link DutyDecision}).
    */
   async settled(): Promise<void> {
     await this.#decided.promise
@@ -95,7 +96,7 @@ export class DutySwitch {
       this.#term?.abort(new Error(`${name} is left to the server`))
       health.ended()
     } else if (before?.type === 'left-to-server' || exceptOf(decision) !== undefined) {
-      // The term must restart: one that only reported must now repair, or other objects are now managed here.
+      // The term must restart: it only reported and must repair from here on, or it managed other objects.
       this.#term?.abort(new Error(`another part of ${name} is done here`))
     }
     // Resolved last, so that an early term that was just aborted does not write.

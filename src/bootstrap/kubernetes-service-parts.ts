@@ -45,7 +45,7 @@ export function composeKubernetesService(options: MasterOptions, ports: PartPort
     address: options.advertiseAddresses[0]?.text,
     fleet: options.endpointReconcilerType === 'lease' ? fleet : undefined,
   })
-  // A dry run writes nothing, so others would seem to overwrite every object.
+  // A dry run writes nothing, so another writer would seem to have undone each correction.
   const overwrites = options.dryRun ? undefined : new ForeignOverwrites({ ...ports, intervalMs })
   const writer = new ObjectWriter({ ...ports, overwrites, onWritten: (written) => announcements.written(written) })
   const adapter = new EndpointsAdapter({ ...ports, writer })
@@ -129,7 +129,7 @@ function openLeases(options: MasterOptions, ports: LeasePorts, limit: RequestLim
   }
 }
 
-/** Each call chooses another `instanceId`. */
+/** The record of a master with these options, with the state `ready`. Each call chooses another `instanceId`. */
 export function holderOf(options: MasterOptions, { clock, random }: Pick<MasterPorts, 'clock' | 'random'>): Holder {
   return {
     instanceId: randomUuid(random),

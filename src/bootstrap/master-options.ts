@@ -18,8 +18,8 @@ import type { ControllerSelection } from './duties.ts'
 export interface MasterOptions {
   /**
    * The first address, of the family of the first Service range, is listed in Endpoints. A second address, of the other
-   * family, is listed in an EndpointSlice of its own while every master has a second address. Only the reconciler
-   * `none` allows an empty list.
+   * family, is listed in an EndpointSlice of its own while every master has a second address. The list may be empty
+   * with the reconciler `none`, and without the duty `kubernetes-service`.
    */
   readonly advertiseAddresses: readonly Address[]
   readonly securePort: number
@@ -48,11 +48,12 @@ export interface MasterOptions {
   /** The time between two full passes of a repair. */
   readonly repairIntervalMs: number
   /**
-   * If writes of `default/kubernetes` are refused for this long at the start, the program ends, unless they are refused
-   * because the ClusterIP is taken. Any other duty that is refused or failing for longer than this is degraded.
+   * If the server still refuses requests of the duty `kubernetes-service` this long after it was first ready, the
+   * program ends, unless the ClusterIP is taken. Any other duty that is refused, failing or incomplete for longer than
+   * this is degraded.
    */
   readonly startupTimeoutMs: number
-  /** Whether to rewrite a stored range that differs from this master's. */
+  /** Whether to replace a stored range that differs from this master's. */
   readonly adoptRange: boolean
   readonly controllers: ControllerSelection
   readonly workloads: WorkloadOptions

@@ -33,22 +33,24 @@ export interface Master {
   /** Runs until the signal is aborted, then leaves according to `onShutdown`. Rejects after a failure. Call it once. */
   run(signal: AbortSignal): Promise<void>
   /**
-   * Starts the master, as a post-start hook of an API server, instead of {@link run}. Resolves when the duties for
-   * namespaces and ServiceCIDR were done, need not be done here or are degraded. Does not wait for the Service and the
-   * address: they need the server's /readyz, which may wait for this hook. Rejects when the start failed.
+   * Starts the master, as a post-start hook of an API server, instead of {@link run}. Resolves when each of the duties
+   * for namespaces and ServiceCIDR was done, is off, suspended, degraded or left to the server. Does not wait for the
+   * Service and the address: they need the server's /readyz, which may wait for this hook. Rejects if the master fails
+   * before that.
    */
   postStartHook(): Promise<void>
   /**
    * Stops the master that {@link postStartHook} started: for an API server that calls this before it stops serving.
-   * Withdraws the address even if it is the last one, whatever `onShutdown` is. Rejects when something failed.
+   * Withdraws the address even if it is the last one, whatever `onShutdown` is, but not if the master has failed.
+   * Rejects with the first failure of the master.
    */
   preShutdownHook(): Promise<void>
 }
 
 /**
- * The time between two probes whose only purpose is to learn which duties the server does. With the gate `startup`,
- * such a probe is sent when the server has not answered for this long. Without the duty `kubernetes-service`, such
- * probes are sent while the server is ready.
+ * The time in milliseconds between two probes whose only purpose is to learn which duties the server does. With the
+ * gate `startup`, such a probe is sent this long after the server's last answer. Without the duty `kubernetes-service`,
+ * all probes of a ready server are of this kind.
  */
 const DUTIES_PROBE_PERIOD_MS = 10_000
 
@@ -92,7 +94,8 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
   if (served !== undefined) lifecycle.part('discovery', (signal) => served.run(signal))
   if (options.readinessGate === 'startup')
     lifecycle.part('server-duties', (signal) => probePeriodically(monitor, clock, signal))
-  // The monitor is added last: the other parts must subscribe before its first answer, and it must end first.
+  // The monitor is added last: the other parts must subscribe before the first probe ends, and the monitor must end
+  // first.
   lifecycle.part('readiness', (signal) => monitor.run(signal))
 
   const stop = new AbortController()
@@ -114,7 +117,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
 
 /**
  * Withdraws the master with these options from `default/kubernetes`, from outside its process. Without an advertised
- * address, withdraws the only master of this host. Rejects when the leases are in the memory of the master's process.
+ * address, withdraws the only master of this host. Rejects if the leases are in the memory of the master's process.
  */
 export async function withdrawMaster(
   options: MasterOptions,
@@ -147,7 +150,7 @@ export async function withdrawMaster(
   try {
     return await withdraw(request, signal)
   } finally {
-    // With an aborted signal, `run` writes the recorded Events and then returns.
+    // With an aborted signal, `run` only writes the recorded Events, for at most a second.
     await events.run(AbortSignal.abort())
   }
 }
@@ -204,7 +207,10 @@ function compose(options: MasterOptions, given: MasterPorts) {
   return { lifecycle, clock, monitor, served, recording, duty, duties }
 }
 
-/** A server that becomes ready may serve other resources than before, so discovery is then read again. */
+/**
+ * Undefined without discovery. A server that becomes ready may serve other resources than before, so discovery is then
+ * read again.
+ */
 function servedResources(
   { discovery, clock, logger }: MasterPorts,
   monitor: ReadinessMonitor,
@@ -221,7 +227,7 @@ function servedResources(
   return served
 }
 
-/** Why this master's own API server is unreliable; undefined when it is reliable. */
+/** Why this master's own API server does not serve reliably; undefined if it is ready and has answered within a TTL. */
 function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number): string | undefined {
   const { state, lastAnswerMs } = monitor
   if (lastAnswerMs === undefined) return 'own API server has not answered yet'
@@ -244,7 +250,10 @@ async function probePeriodically(monitor: ReadinessMonitor, clock: Clock, signal
   }
 }
 
-/** The availability of each server. The outages of each are logged; the API server and etcd also have a metric each. */
+/**
+ * The availability of each server. Outages of all are logged. The API server has a metric too, and so does etcd if it
+ * is used.
+ */
 function openAvailability({ leaseStore }: MasterOptions, ports: MasterPorts): ServersAvailability {
   const { clock, logger, metrics, etcd, outages } = ports
   const api = new Availability({ clock, logger, outages })
@@ -279,15 +288,15 @@ function openEvents({ host }: MasterOptions, ports: MasterPorts): EventRecorder 
   return new EventRecorder({ ...ports, reportingController: 'apiserver-bootstrap', reportingInstance: host })
 }
 
-/** In a dry run no write happens, so every log line is marked. */
+/** The ports of a dry run: the API logs each write instead of sending it, and every log line is marked. */
 function dryRunPorts({ api, logger }: MasterPorts): Pick<MasterPorts, 'api' | 'logger'> {
   const marked = dryRunLogger(logger.child({ dryRun: true }))
   return { api: dryRunApi(api, marked), logger: marked }
 }
 
 /**
- * Records an Event whenever the master's own API server begins to refuse the readiness probe, for example after
- * credentials have expired. That Event can only be written with new credentials. `address` names the master.
+ * Records an Event whenever the master's own API server begins to refuse the readiness probe. If credentials have
+ * expired, the Event is written once there are new ones. `address` is the master's, for the text of the Event.
  */
 export function recordRefusals(
   monitor: Pick<ReadinessMonitor, 'subscribe'>,
@@ -308,20 +317,21 @@ export function recordRefusals(
 }
 
 /**
- * The server refuses a ClusterIP with this text if it is allocated. Upstream: `ErrAllocated` of
+ * Part of the server's message when it refuses a ClusterIP that is already allocated. Upstream: `ErrAllocated` of
  * pkg/registry/core/service/ipallocator.
  */
 const CLUSTER_IP_TAKEN = 'provided IP is already allocated'
 
 /**
- * Resolves with `settled`. After the first ready answer, checks every `timeoutMs`, and rejects if the server then
- * refuses something that the start needs. Admission and RBAC refuse at first, until they are ready. A refusal that
- * lasts longer does not end by itself, and a program that only logs it would seem to work. An outage is no refusal.
+ * Resolves when `settled` does. After the first ready answer, checks every `timeoutMs` whether the server refuses
+ * something that the start needs, and then rejects. A server that starts refuses requests until its admission and RBAC
+ * are ready. A refusal that lasts longer does not end by itself, and a program that only logs it would seem to work. An
+ * outage is no refusal.
  *
- * A first ClusterIP that is taken may be free later: if a creation of the Service failed halfway, a repair deletes the
- * IPAddress, or frees the bit of the address after three full passes. A process that ended before that repair would be
- * refused again at each start. So this process never ends because the ClusterIP is taken. kube-apiserver does not,
- * either.
+ * The ClusterIP of `default/kubernetes` may be taken only for a while: after a creation of the Service that failed
+ * halfway, a repair deletes the IPAddress, or frees the bit in its third full pass. A process that ended before that
+ * repair would be refused again at each start. So this process never ends because the ClusterIP is taken.
+ * kube-apiserver does not, either.
  */
 async function startedWithin(
   settled: Promise<void>,

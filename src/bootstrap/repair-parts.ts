@@ -92,8 +92,8 @@ function nodePortDuty(parts: Parts): RepairDuty {
 }
 
 /**
- * Passes `adoptRange` to the repairs of a duty until one has settled. A later term must not adopt again: meanwhile
- * another master may have a new range.
+ * Passes `adoptRange` to the repairs of a duty until one has settled, then false. A later term must not adopt again:
+ * meanwhile another master may have stored a new range.
  */
 function once(adoptRange: boolean): (make: (adoptRange: boolean) => RangeRepair) => RangeRepair {
   let adopts = adoptRange
@@ -174,8 +174,8 @@ function openRegistry({ rangeRegistry, etcdPrefix: prefix }: MasterOptions, port
 }
 
 /**
- * Lets a repair write while no server shows in `/readyz?verbose` that it does the repair itself. A repair that was
- * requested by name may always write.
+ * Lets a repair write while the server does not show in `/readyz?verbose` that it does the repair itself. A repair that
+ * was requested by name may always write.
  *
  * Probes again before each round of writes, because the server may have been replaced since the last answer. A
  * kube-apiserver with a repair of its own exits when another client creates the IPAddresses that its first pass is

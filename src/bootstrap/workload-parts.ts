@@ -26,21 +26,21 @@ import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
 
 /**
- * Each watcher gets the whole Endpoints object, whatever has changed. So the Endpoints of a Service with fifty Pods or
- * more are written at most once a second, with five Pods at most ten times a second.
+ * The pause in milliseconds after a write of a Service's Endpoints. Each watcher gets the whole object, however little
+ * has changed. So with fifty addresses or more it is written at most once a second, with five at most ten times.
  */
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
 /**
- * At most about 75 slices of one Service are written in a second. This slows only Services whose many slices change:
- * with 5,000 Pods, of which 100 change in a second, a change is seen in half of kube-controller-manager's time and
- * still causes fewer writes.
+ * The pause in milliseconds after a write of this many slices of one Service: at most about 75 are written in a second.
+ * This slows only Services of which many slices change. Even with 5,000 Pods, of which 100 change in a second, clients
+ * see a change in half the time that kube-controller-manager needs, after fewer writes.
  */
 const slicesPause: WritePause = (slices) => 13.5 * slices
 
 type Term = Pick<WorkloadContext, 'informers' | 'members'>
 
-/** Makes a new controller for each term. The metrics continue from term to term. */
+/** Makes a new controller for each term. Counters continue from term to term. */
 interface Maker {
   readonly name: WorkloadControllerName
   /** What the API server refuses to the controller. */
@@ -58,8 +58,8 @@ const noMembers: Term['members'] = { podsOf: () => [], subscribe: () => () => {}
 export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 'begun' | 'crashed'>
 
 /**
- * Returns a function that runs the controllers while this process leads, until the signal is aborted; undefined if no
- * such controller was requested.
+ * Returns a function that runs the controllers while this process leads, until the signal is aborted; undefined if none
+ * of them was requested.
  */
 export function composeWorkloads(
   options: MasterOptions,
@@ -126,7 +126,7 @@ async function runTerm(
   const termOf = (maker: Maker): DutyTerm => {
     const scope = new InformerScope(informers)
     if (usesMembers(maker.name)) {
-      // `members` depends on these two. The controller must not begin before they are synced.
+      // `members` depends on these two informers. The controller must not begin before they are synced.
       scope.get(services, { transform: trimService })
       scope.get(pods, { transform: trimPod })
     }
@@ -209,8 +209,8 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
 }
 
 /**
- * Returns a function that makes the inputs of a controller that are the same in all terms. Each call of that function
- * restarts the metrics of the queue.
+ * Returns a function to be called once per term. It returns those inputs of a controller that are the same in all
+ * terms, and resets the metrics of the work that was in the queue.
  */
 function contextOf(
   queue: string,
@@ -229,9 +229,10 @@ function contextOf(
 }
 
 /**
- * Whether masters maintain a Service: `default/kubernetes`, if this process manages it or other masters have marked its
- * objects. Upstream's controllers do not exclude this Service: they delete its Endpoints when it is deleted, and create
- * slices for it if it gets a selector. The masters could correct that only after clients have seen it.
+ * Returns a function that decides whether masters maintain a Service: only `default/kubernetes`, and only if this
+ * process manages it or its objects have the mark of masters (`isMarked`). Upstream's controllers do not exclude this
+ * Service: they delete its Endpoints when it is deleted, and create slices for it if it gets a selector. The masters
+ * could correct that only after clients have seen it.
  */
 function managedByMasters(options: MasterOptions): (key: string, isMarked: boolean) => boolean {
   const managedHere = isSelected(options.controllers, 'kubernetes-service')

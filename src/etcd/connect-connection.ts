@@ -15,15 +15,17 @@ import type { EtcdEndpoint } from './options.ts'
 
 /** How long each stage may take, in milliseconds. */
 export interface ConnectionTimes {
-  /** From the start of TCP, through TLS, to the server's first HTTP/2 frame. */
+  /** From the lookup of the host name, through TCP and TLS, to the server's SETTINGS frame. */
   readonly connectMs: number
-  /** After this long without an answer to a request the server is pinged. */
+  /** While a request is unanswered, the client pings the server when nothing has arrived for this long. */
   readonly pingAfterMs: number
-  /** After this long of silence on open streams the server is pinged. */
+  /**
+   * While only answered streams (watches) are open, the client pings the server when nothing has arrived for this long.
+   */
   readonly silenceMs: number
-  /** How long the answer to a ping may take. */
+  /** How long the answer to a ping may take, before {@link PONG_GRACE_MS}. */
   readonly pongMs: number
-  /** After this long without a request the connection is closed. */
+  /** The client closes a connection that has had no open stream for this long. */
   readonly idleMs: number
 }
 
@@ -37,14 +39,19 @@ export const defaultTimes: ConnectionTimes = {
   idleMs: 55_000,
 }
 
-/** The only timer waits for the next check, for the answer to a ping, or to close an idle connection. */
+/**
+ * A connection has one timer. It waits for the next check, for the answer to a ping, or to close an idle connection.
+ */
 interface Timer {
   readonly kind: 'none' | 'check' | 'pong' | 'idle'
   readonly dueMs: number
   readonly cancel: Cancel
 }
 
-/** The extra wait for a ping's answer, in milliseconds: after a pause of this process it may have arrived unread. */
+/**
+ * The extra wait for a ping's answer, in milliseconds: after a pause of this process the answer may have arrived
+ * unread.
+ */
 const PONG_GRACE_MS = 200
 
 const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
@@ -53,9 +60,9 @@ const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
  * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have arrived. No request is sent before
  * that, so a caller that fails to open a connection may use another server.
  *
- * While streams are open, pings detect a dead peer that the network does not report: within three seconds of an
- * unanswered request, but within eight seconds in a silent watch, or if the server has sent nothing on a stream since
- * the last ping.
+ * While streams are open, pings detect a dead peer that the network does not report. An unanswered request detects it
+ * within three seconds, or within eight if the server has sent nothing on a stream since the last ping. A silent watch
+ * detects it within eight seconds.
  */
 export class EtcdConnection {
   /** The origin of requests, as the connect library needs it. */
@@ -117,12 +124,12 @@ export class EtcdConnection {
     return connection
   }
 
-  /** Whether the connection accepts further requests: false once the server has begun to close it. */
+  /** Whether the connection accepts further requests: false once either side has begun to close it. */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
   }
 
-  /** Why the connection ended; undefined while it is open. */
+  /** Why the connection ended; undefined until then. */
   get failure(): unknown {
     return this.#failure
   }
@@ -133,7 +140,7 @@ export class EtcdConnection {
     const stream = this.#session.request({ ...headers, ':method': method, ':path': path })
     this.#streams++
     this.#unanswered.add(stream)
-    // The connect library listens for errors a moment later. It notices an earlier error by the end of the stream.
+    // The connect library adds its own listener a moment later. It notices an earlier error by the end of the stream.
     stream.on('error', () => {})
     stream.once('response', () => {
       this.#unanswered.delete(stream)
@@ -176,8 +183,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Checks within `delayMs` whether the server has been silent for too long. While a ping is unanswered, the timer of
-   * that ping decides.
+   * Checks within `delayMs` whether the server has been silent for too long, and then pings it. While a ping is
+   * unanswered, the timer of that ping decides instead.
    */
   #check(delayMs: number): void {
     const { kind, dueMs } = this.#timer

@@ -11,7 +11,7 @@ import { EtcdError } from './kv.ts'
 
 /** The certificate files; all are PEM. */
 export interface CredentialFiles {
-  /** The authorities of the servers' certificates. @default those of the system */
+  /** The authorities of the servers' certificates. @default those that Node trusts */
   readonly cafile?: string | undefined
   readonly certfile?: string | undefined
   readonly keyfile?: string | undefined
@@ -39,22 +39,26 @@ interface Loaded {
   readonly context: SecureContext
 }
 
-/** The shortest time between two readings of the files while a connection is in use, in milliseconds. */
+/**
+ * A request on an open connection starts a reading of the files if the last one began this long ago, in milliseconds.
+ */
 const REREAD_MS = 60_000
-/** How long a connection waits for a reading that hangs, if an earlier reading succeeded, in milliseconds. */
+/**
+ * If an earlier reading succeeded, a connection waits for the next one until this many milliseconds after its start.
+ */
 const PATIENCE_MS = 1_000
 
 /**
- * Reads the certificate files for every connection, so that a rotation needs no restart; open connections continue with
- * the old files, as with etcd's own client. While the files cannot be used, such as halfway through a rotation or
- * because reading them hangs, new connections use the last usable ones, and one line is logged.
+ * Reads the certificate files for every new connection, so that a rotation needs no restart. Open connections continue
+ * with the old certificates, as with etcd's own client. While the files cannot be used, such as halfway through a
+ * rotation or because reading them hangs, new connections use the last usable certificates, and one warning is logged.
  */
 export class EtcdCredentials {
   readonly #files: CredentialFiles
   readonly #options: EtcdCredentialsOptions
   #readAtMs = Number.NEGATIVE_INFINITY
   #last: Loaded | undefined
-  /** There is one reading at most, because a file that hangs occupies one of the few threads of this process. */
+  /** At most one reading is under way, because a file that hangs occupies one of Node's four file threads. */
   #reading: { readonly result: Promise<Loaded>; readonly sinceMs: number } | undefined
   #isFailing = false
 
@@ -69,7 +73,7 @@ export class EtcdCredentials {
     const { clock, onExpiry } = this.#options
     this.#readAtMs = clock.monotonicMs()
     const { ca, cert, context } = await this.#current()
-    // The certificates after the first are those of authorities.
+    // The certificates after the first one in the file are those of authorities.
     const own = validitiesIn(cert).slice(0, 1)
     onExpiry?.('etcd-certfile', own)
     onExpiry?.('etcd-cafile', validitiesIn(ca))
@@ -83,7 +87,10 @@ export class EtcdCredentials {
     }
   }
 
-  /** Reads the files if {@link REREAD_MS} have passed: a connection may last for months, while files are renewed. */
+  /**
+   * Reads the files if the last reading began {@link REREAD_MS} ago: a connection may last for months, and without a
+   * reading nobody would notice that the renewed files are unusable or that a certificate is about to expire.
+   */
   refresh(): void {
     // `load` rejects only if the files were never usable. The attempt to open a connection reports that.
     if (this.#options.clock.monotonicMs() - this.#readAtMs >= REREAD_MS) this.load().catch(() => {})
@@ -125,7 +132,8 @@ export class EtcdCredentials {
 
   async #read(): Promise<Loaded> {
     const { cafile, certfile, keyfile } = this.#files
-    // The files are read one after the other: a missing file must not end the reading while another one still hangs.
+    // The files are read one after the other. Otherwise a missing file would end the reading while another file still
+    // hangs.
     const ca = await pemIn(cafile)
     const cert = await pemIn(certfile)
     const key = await pemIn(keyfile)
@@ -137,7 +145,7 @@ export class EtcdCredentials {
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
     const { cafile, certfile, keyfile } = this.#files
-    // The CA file is checked here, because Node accepts one without a certificate in it, and then trusts no authority.
+    // The CA file is checked here, because Node accepts a file without a certificate, and then trusts no authority.
     if (cafile !== undefined) usePem(cafile, () => new X509Certificate(ca), failure)
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const

@@ -33,27 +33,28 @@ import {
 } from './requests.ts'
 
 export interface ConnectEtcdOptions extends CredentialFiles {
-  /** At least one. They are tried in this order, beginning with the one that answered last. */
+  /** At least one. Requests go to the first until it fails, then to the next, and after the last to the first again. */
   readonly endpoints: readonly EtcdEndpoint[]
   readonly clock: Clock
   readonly logger?: Logger | undefined
   /** For the metric that shows when the certificates expire. @default none */
   readonly metrics?: Metrics | undefined
-  /** For the jitter of the pauses between attempts to reopen a watch. @default the system's */
+  /** For the jitter of the pauses between attempts to reopen a watch. @default {@link systemRandom} */
   readonly random?: Random | undefined
   /** How long one server may take to answer one request, in milliseconds. @default 3000 */
   readonly requestTimeoutMs?: number | undefined
 }
 
 /**
- * A client of etcd or kine over gRPC. It opens no connection before the first call. Then it has one connection to the
- * endpoint in use, and closes it after 55 s without use.
+ * A client of etcd or kine over gRPC. It opens no connection before the first call. Then it has a connection to the
+ * endpoint in use, and closes a connection that has had no request and no watch for 55 s.
  *
- * The next endpoint is tried when one cannot be reached within 2 s, when its connection is found dead (within 3 s), or
- * when it does not answer within `requestTimeoutMs`. So, with the default of 3 s, a lease of 15 s that is renewed every
- * 10 s survives if a server is gone, or if it no longer answers. Reads, grants and watches are repeated. A write that
- * may have happened is not repeated: it rejects, and the caller must read. A write that was never sent goes to the next
- * endpoint. With the default, no call but `watch` takes longer than 11 s.
+ * An endpoint fails when it cannot be reached within 2 s, when its connection is found dead (within 3 s), when it does
+ * not answer within `requestTimeoutMs`, or when it answers that it cannot serve, such as without a leader. The client
+ * then tries the next endpoint. So a lease of 15 s that is renewed every 10 s survives the loss of one server, and one
+ * that hangs. Reads, grants and watches are repeated. A write that may have happened is not repeated: it rejects, and
+ * the caller must read. A write that certainly had no effect goes to the next endpoint. With the default timeout, no
+ * call but `watch` takes longer than 12 s once the certificate files have been read.
  */
 export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
   return new ConnectedEtcd(options)

@@ -7,28 +7,30 @@ import { EtcdError, type EtcdErrorCode, isEtcdError } from './kv.ts'
 export interface FailedTry {
   readonly error: EtcdError
   /**
-   * If `elsewhere`: whether the request certainly had no effect, because it was not sent, or was refused before it did
-   * anything. Otherwise it means nothing.
+   * Whether the request certainly had no effect, because it was not sent, or was refused before it did anything.
+   * Meaningful only if `elsewhere` is true.
    */
   readonly harmless: boolean
   /** Whether another endpoint may succeed. */
   readonly elsewhere: boolean
 }
 
-/** The error of a connection that could not be opened or was lost. An EtcdError keeps its code. */
+/** The error of a connection that could not be opened or was lost. The code of an EtcdError is preserved. */
 export function connectionError(endpoint: string, tls: TlsMaterial | undefined, error: unknown): EtcdError {
   const [code, reason] = error instanceof EtcdError ? [error.code, error.message] : reasonOf(error, tls)
   return new EtcdError(code, `etcd ${endpoint}: ${reason}`, error)
 }
 
-/** A failure to open a connection: nothing was sent. Unusable certificate files affect all endpoints. */
+/**
+ * A failure to open a connection: nothing was sent. Unusable certificate files (`NoCredentials`) affect all endpoints.
+ */
 export function openingFailure(error: EtcdError): FailedTry {
   return { error, harmless: true, elsewhere: error.code !== 'NoCredentials' }
 }
 
-/** The failure of a request on an open connection. `lost` is why the connection has ended, if it has. */
+/** The failure of a request on an open connection. `lost` is why the connection has ended; undefined if it is open. */
 export function requestFailure(endpoint: string, lost: unknown, error: unknown): FailedTry {
-  // This client itself failed, for example because the connection had ended before the request could be sent.
+  // The code that sent the request rejected an answer, for example because the server ended the watch.
   if (error instanceof EtcdError) {
     const known = new EtcdError(error.code, `etcd ${endpoint}: ${error.message}`, error)
     return { error: known, harmless: true, elsewhere: known.nature === 'away' }
@@ -45,7 +47,10 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
   return { error: connectionError(endpoint, undefined, lost ?? error), harmless: false, elsewhere: true }
 }
 
-/** One error for all tries. It has the code of the first error that is not `lasting`, or else of the first. */
+/**
+ * One error for all tries. It has the code of the first error whose nature is not `lasting`, or else of the first
+ * error.
+ */
 export function combined(tries: readonly FailedTry[]): EtcdError {
   const [first, ...rest] = tries.map(({ error }) => error)
   if (first === undefined) return new EtcdError('Unreachable', 'etcd: no endpoint is configured')
@@ -55,7 +60,10 @@ export function combined(tries: readonly FailedTry[]): EtcdError {
   return new EtcdError(decisive.code, `etcd ${[...messages].join('; ')}`, decisive)
 }
 
-/** Adds the missing permission to a PermissionDenied error, such as `read /registry/ranges/`: etcd does not name it. */
+/**
+ * Adds to the message of a PermissionDenied error the permission that is missing, such as `read /registry/ranges/`:
+ * etcd does not name it.
+ */
 export function withRight(right: string, error: unknown): unknown {
   if (!isEtcdError(error, 'PermissionDenied')) return error
   return new EtcdError(error.code, `${error.message}; this needs the permission to ${right}`, error)
@@ -77,7 +85,7 @@ const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?:
   [/revision of auth store is old/, 'ServerError', 'refused before'],
 ]
 
-/** Whether the server refused a request before it had an effect. Undefined: every endpoint would refuse it. */
+/** Whether a failed request may have had an effect. Undefined: a refusal that every endpoint would repeat. */
 type Trait = 'refused before' | 'effect unknown' | undefined
 
 const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]>>> = {
@@ -114,7 +122,7 @@ const reasons: Readonly<Record<string, string>> = {
   ERR_STREAM_PREMATURE_CLOSE: 'connection closed by the server',
 }
 
-/** Why a connection broke: the code and a few words. */
+/** Why a connection could not be opened or broke: the code and a few words. */
 function reasonOf(error: unknown, tls: TlsMaterial | undefined): readonly [EtcdErrorCode, string] {
   if (error instanceof ConnectError && error.cause === undefined)
     return ['Unreachable', 'connection closed by the server']

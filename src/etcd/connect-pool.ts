@@ -10,7 +10,7 @@ import { combined, connectionError, type FailedTry, openingFailure, requestFailu
 import { EtcdError } from './kv.ts'
 import type { EtcdEndpoint } from './options.ts'
 
-/** The services of one server, over one connection. */
+/** The gRPC services of one etcd server, over one connection. */
 export interface Server {
   readonly endpoint: string
   readonly connection: EtcdConnection
@@ -21,9 +21,9 @@ export interface Server {
 
 /** How to handle a request that failed after it was sent. */
 export type RequestKind =
-  /** The request changes nothing of importance. It may be sent again, to any server. */
+  /** The request changes nothing of importance, so it may be sent again, to any server. */
   | 'repeatable'
-  /** The request may have been carried out. The caller must read before it sends the request again. */
+  /** The server may have carried out the request, so the caller must read before it sends the request again. */
   | 'once'
 
 interface PoolOptions {
@@ -35,7 +35,7 @@ interface PoolOptions {
   readonly requestTimeoutMs: number
 }
 
-/** An endpoint with its connection, while it has one. */
+/** An endpoint, with its open connection if it has one. */
 interface Member {
   readonly endpoint: EtcdEndpoint
   server: Server | undefined
@@ -43,33 +43,36 @@ interface Member {
 }
 
 /**
- * The longest accepted answer, in bytes. A value has 1.5 MiB at most. The limit is necessary because the client
- * allocates the announced length of an answer before any of it has arrived.
+ * The longest accepted answer, in bytes. By default etcd accepts requests, and so values, of up to 1.5 MiB. The limit
+ * is necessary because the client allocates the announced length of an answer before any of the answer has arrived.
  */
 const READ_MAX_BYTES = 2 * 1024 * 1024
 
-/** The pause before all servers are tried again, if one of them had no leader or refused for a similar reason. */
+/**
+ * The pause in milliseconds before all servers are tried again, if one of them refused to serve, such as without a
+ * leader.
+ */
 const ELECTION_PAUSE_MS = 200
 
 /**
- * Sends each request to one of several endpoints, beginning with the one that answered last. If a server cannot be
- * reached, answers that it cannot serve, or does not answer in time, the next one is tried. If the caller aborts before
- * the answer, the next request begins with another endpoint. After a timeout or an abort the connection may be dead, so
- * it gets no more requests, and closes when its streams have ended.
+ * Sends each request to one of several endpoints. All requests begin with the same endpoint until that one fails: it
+ * cannot be reached, answers that it cannot serve, does not answer in time, or the caller aborts before the answer.
+ * Later requests then begin with the next endpoint. After a timeout or an abort the connection may be dead, so it gets
+ * no more requests, and closes when its streams have ended.
  */
 export class EndpointPool {
   readonly #options: PoolOptions
   readonly #members: readonly Member[]
   readonly #closing = new AbortController()
-  /** All connections, including those that a server is closing. */
+  /** All connections whose socket is open, including those that get no more requests. */
   readonly #connections = new Set<EtcdConnection>()
-  /** All connections that are being opened, including those for which no request waits any more. */
+  /** All attempts to open a connection, including those whose callers have aborted. */
   readonly #openings = new Set<Promise<unknown>>()
   /** The index of the endpoint to try first. */
   #first = 0
-  /** The endpoint that answered last. */
+  /** The last endpoint that answered while requests began with it; undefined before the first such answer. */
   #serving: Member | undefined
-  /** Why the first endpoint was last replaced by the next one. */
+  /** The failure for which requests last changed to the next endpoint. */
   #left: EtcdError | undefined
 
   constructor(options: PoolOptions) {
@@ -77,14 +80,15 @@ export class EndpointPool {
     this.#members = options.endpoints.map((endpoint) => ({ endpoint, server: undefined, opening: undefined }))
   }
 
-  /** Aborted by `close`, with the error for every later call. */
+  /** Aborted by `close`. The reason is the error of every later call. */
   get closing(): AbortSignal {
     return this.#closing.signal
   }
 
   /**
-   * Sends a request to the first endpoint that accepts it. No attempt begins later than two request timeouts after the
-   * call; `send` must stop when its signal is aborted. Rejects with an EtcdError, or with the reason of `signal`.
+   * Sends a request to one endpoint after another until one answers, or until a request of kind `once` may have had an
+   * effect. No attempt begins later than two request timeouts after the call. `send` must stop when its signal is
+   * aborted. Rejects with an EtcdError, or with the reason of `signal`.
    */
   async ask<T>(
     kind: RequestKind,
@@ -100,7 +104,7 @@ export class EndpointPool {
     }
   }
 
-  /** Makes the next request begin with another endpoint, if it would begin with `server`. */
+  /** If requests begin with the endpoint of `server`, makes later ones begin with the next. `error` is the reason. */
   leave(server: Server, error: EtcdError): void {
     const member = this.#members.find(({ endpoint }) => endpoint.text === server.endpoint)
     if (member !== undefined) this.#goOn(member, error)
@@ -143,8 +147,9 @@ export class EndpointPool {
   }
 
   /**
-   * The endpoints, beginning with the one to try first. An endpoint whose open connection turns out to be broken comes
-   * once more at the end, with a new connection. That suffices after a restart of the only server.
+   * The endpoints, beginning with the one to try first. An endpoint whose open connection broke during the attempt
+   * comes once more at the end, for an attempt with a new connection. So a request succeeds after a restart of the only
+   * server.
    */
   *#inTurn(): Generator<Member> {
     const first = this.#first
@@ -189,7 +194,7 @@ export class EndpointPool {
     this.#left = error
   }
 
-  /** Logs if another endpoint answers than before. Single failures are not logged. */
+  /** Logs when requests have changed from one endpoint to another. Single failures are not logged. */
   #answered(member: Member): void {
     if (this.#members[this.#first] !== member || this.#serving === member) return
     if (this.#serving !== undefined) {
@@ -212,7 +217,7 @@ export class EndpointPool {
     const opening = this.#open(member.endpoint)
       .then((server) => {
         if (!member.server?.connection.usable) member.server = server
-        // Two connections were opened, because the first caller stopped waiting for the first one.
+        // The first caller stopped waiting for its connection, so another caller opened a second one.
         else server.connection.retire()
         return member.server
       })

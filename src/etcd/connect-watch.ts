@@ -14,7 +14,7 @@ export interface WatchTools {
   readonly pool: EndpointPool
   readonly clock: Clock
   readonly random: Random
-  /** How long the server may take to confirm the watch, in milliseconds. */
+  /** How long the server may take for the read before the watch and the confirmation of the watch, in milliseconds. */
   readonly requestTimeoutMs: number
 }
 
@@ -31,8 +31,8 @@ interface OpenWatch {
 
 /**
  * Watches a prefix until `signal` is aborted or the pool is closed, and then resolves. The watch starts after the
- * revision of a read on the same server. Otherwise it could miss changes, because kine confirms a watch before it is
- * active. If the member that serves the watch loses its leader, the watch ends and another one is opened.
+ * revision of a read on the same server. Otherwise the watch could miss changes, because kine confirms a watch before
+ * it is active. If the server of the watch loses its leader, the watch ends and another one is opened.
  */
 export async function watchPrefix(tools: WatchTools, prefix: string, options: WatchOptions): Promise<void> {
   const { controller, unlink } = linkedController(options.signal, tools.pool.closing)
@@ -48,8 +48,8 @@ export async function watchPrefix(tools: WatchTools, prefix: string, options: Wa
 }
 
 /**
- * Yields the arguments of `onChange`: undefined each time the watch has opened, then the changes. This is a generator,
- * so that an error that `onChange` throws is not taken for an error of the watch.
+ * Yields the arguments of `onChange`: undefined each time the watch has opened, then the changes of each response. This
+ * is a generator, so that an error that `onChange` throws is not taken for an error of the watch.
  */
 async function* changesUnder(
   tools: WatchTools,

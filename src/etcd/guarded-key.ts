@@ -2,17 +2,22 @@ import type { RequestLimit } from '../runtime/request-limit.ts'
 import type { EtcdKv, KeyValue } from './kv.ts'
 
 /**
- * How many failed writes are remembered. Earlier ones can no longer take effect: their etcd leases have ended (except
- * on kine).
+ * How many failed writes are remembered. With a TTL of a few minutes or less, an earlier one has left nothing in etcd,
+ * because its etcd lease has ended. On kine a late write can still take effect.
  */
 const MAX_UNANSWERED = 256
 
-/** A key that this process writes by compare-and-put. The last write is remembered, so the next needs no read. */
+/**
+ * A key that this process writes by compare-and-put. It remembers its last write, so the next write needs no read
+ * before.
+ */
 export class GuardedKey {
   readonly key: string
   readonly #etcd: EtcdKv
   #last: KeyValue | undefined
-  /** The latest failed writes after the last successful one. Each may have happened, because its answer may be lost. */
+  /**
+   * The latest failed writes after the last successful one. Each may have happened: perhaps only its answer was lost.
+   */
   #unanswered: readonly Pick<KeyValue, 'value' | 'lease'>[] = []
 
   constructor(etcd: EtcdKv, key: string) {
@@ -21,15 +26,15 @@ export class GuardedKey {
   }
 
   /**
-   * The key as this process last wrote it; undefined if it has not, and after `delete` or `forget`. Other processes may
-   * have changed the key since.
+   * The key as this process last wrote it; undefined before the first write, and after `delete` or `forget`. Other
+   * processes may have changed the key since.
    */
   get last(): KeyValue | undefined {
     return this.#last
   }
 
   /**
-   * Whether this stored value may be the result of a failed write by this process. On kine another process may have
+   * Whether this stored value and lease are those of a failed write by this process. On kine another process may have
    * written the same value under the same lease id.
    */
   isUnanswered({ value, lease }: KeyValue): boolean {
@@ -45,7 +50,10 @@ export class GuardedKey {
     return this.#etcd.get(this.key, signal)
   }
 
-  /** Reads the key from the store; undefined unless its value is that of a failed write by this process. */
+  /**
+   * Reads the key if a write has failed since the last success. Returns the key if {@link isUnanswered}, else
+   * undefined.
+   */
   async readUnanswered(signal: AbortSignal): Promise<KeyValue | undefined> {
     const stored = this.#unanswered.length === 0 ? undefined : await this.read(signal)
     return stored !== undefined && this.isUnanswered(stored) ? stored : undefined
@@ -78,7 +86,7 @@ export class GuardedKey {
   }
 }
 
-/** The same store, whose requests are aborted at the limit. Watches are not limited. */
+/** The same store, but `limit` aborts requests that are not answered in time. Watches have no limit. */
 export function limitedEtcd(etcd: EtcdKv, limit: RequestLimit): EtcdKv {
   return {
     get: (key, signal) => limit.run(signal, (limited) => etcd.get(key, limited)),

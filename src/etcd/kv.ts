@@ -3,13 +3,13 @@ import { type FailureNature, RemoteError } from '../runtime/errors.ts'
 export interface KeyValue {
   readonly key: string
   readonly value: Uint8Array
-  /** The store's revision of the last write of the key. A compare-and-put compares it. */
+  /** The revision of the store at the last write of the key. `update` and `delete` compare it. */
   readonly modRevision: bigint
   /** The etcd lease of the key, 0n for none. On kine this is a number of seconds, and identifies no lease. */
   readonly lease: bigint
 }
 
-/** The contents of a prefix at one revision of the store, sorted by key. */
+/** All keys with a prefix at one revision of the store, sorted by key. */
 export interface PrefixSnapshot {
   readonly revision: bigint
   readonly items: readonly KeyValue[]
@@ -17,7 +17,10 @@ export interface PrefixSnapshot {
 
 export interface LeaseGrant {
   readonly id: bigint
-  /** More than requested if the store's minimum is longer: etcd's is one and a half times its election timeout. */
+  /**
+   * The TTL of the lease: the requested one, or the store's minimum if that is longer. etcd's minimum is one and a half
+   * times its election timeout, rounded up to a whole second.
+   */
   readonly grantedSeconds: bigint
 }
 
@@ -28,19 +31,20 @@ export interface LeaseTimes {
 }
 
 /**
- * A store that speaks etcd v3. It does not interpret values. Except for {@link EtcdKv.timeToLive}, its requests are
- * those of kube-apiserver, because kine supports no others: a transaction compares one mod revision and makes one
- * write.
+ * A client of a store that speaks etcd v3. It does not interpret values. Except for {@link EtcdKv.timeToLive} it needs
+ * only requests that kube-apiserver sends too, because kine supports no others: a transaction compares one mod revision
+ * and makes one write.
  *
- * All reads are linearizable. Every method rejects with an {@link EtcdError}, or with the reason of an aborted signal.
- * A write that rejects with `Unreachable`, `Timeout` or `ServerError` may or may not have happened.
+ * All reads are linearizable. A method that takes a signal rejects with an {@link EtcdError}, or with the reason of the
+ * aborted signal; `watch` is the exception. A write that is aborted, or rejects with `Unreachable`, `Timeout` or
+ * `ServerError`, may or may not have happened.
  */
 export interface EtcdKv {
-  /** The newest value of one key; undefined when there is none. */
+  /** The newest value of one key; undefined when the key does not exist. */
   get(key: string, signal: AbortSignal): Promise<KeyValue | undefined>
   /**
-   * Everything under a prefix at the newest revision, or at `revision`. Two lists at the same revision are one
-   * snapshot. Rejects with `Compacted` when that revision has been compacted.
+   * All keys that begin with `prefix`, at the newest revision or at `revision`. Lists of several prefixes at the same
+   * revision are consistent with each other. Rejects with `Compacted` when that revision has been compacted.
    */
   list(
     prefix: string,
@@ -56,18 +60,20 @@ export interface EtcdKv {
   /** Deletes a key that must still be at `modRevision`. Returns whether the key was deleted. */
   delete(key: string, modRevision: bigint, signal: AbortSignal): Promise<boolean>
   /**
-   * Grants an etcd lease of this many whole seconds (at least 2), or of the store's minimum if that is longer. Its keys
-   * are deleted when the lease expires.
+   * Grants an etcd lease of `ttlSeconds`, a whole number, or of the store's minimum if that is longer. When the lease
+   * expires, the store deletes the keys that are attached to the lease.
    */
   grantLease(ttlSeconds: number, signal: AbortSignal): Promise<LeaseGrant>
-  /** The times of a lease; undefined when the store does not know it. kine refuses with `Unsupported`. */
+  /** The times of a lease; undefined when the store does not know the lease. kine refuses with `Unsupported`. */
   timeToLive(lease: bigint, signal: AbortSignal): Promise<LeaseTimes | undefined>
   /**
-   * Calls `onChange` with the changes under the prefix, in the order of their revisions, expiry included. Calls it with
-   * undefined when the watch starts and after each interruption, because anything may have changed. Reopens broken
-   * watches until the signal is aborted, and then resolves. Calls `report` with undefined each time the watch opens,
-   * and with an error when it breaks or cannot be opened. Rejects with what `onChange` or `report` throws, and calls
-   * neither again.
+   * Calls `onChange` with the changes of keys that begin with `prefix`, in the order of their revisions. Expiry is such
+   * a change. Calls `onChange` with undefined when the watch starts and after each interruption, because anything may
+   * have changed. Calls `report` with undefined each time the watch opens, and with an error when the watch breaks or
+   * cannot be opened; if further attempts to open fail with the same code, they need not be reported.
+   *
+   * Reopens a broken watch until the signal is aborted or the client is closed, and then resolves. Rejects with what
+   * `onChange` or `report` throws, and calls neither again.
    */
   watch(prefix: string, options: WatchOptions): Promise<void>
   close(): Promise<void>
@@ -78,13 +84,13 @@ export interface KeyChange {
   readonly key: string
   /** The stored value; empty for `deleted`, which includes expiry. */
   readonly value: Uint8Array
-  /** The value before; undefined for `created`, and if the store no longer has it. */
+  /** The value before the change; undefined for `created`, and if the store has compacted that value. */
   readonly previousValue: Uint8Array | undefined
   readonly modRevision: bigint
 }
 
 export interface WatchOptions {
-  /** Undefined means that anything may have changed while there was no watch. */
+  /** `changes` is undefined when anything may have changed while there was no watch. */
   readonly onChange: (changes: readonly KeyChange[] | undefined) => void
   readonly report: (error: unknown) => void
   readonly signal: AbortSignal
@@ -96,7 +102,7 @@ export interface PutOptions {
   readonly signal: AbortSignal
 }
 
-/** What a failed call to etcd means for its caller. The table is in docs/errors.md. */
+/** What a failed call to etcd means for its caller. docs/errors.md lists what this program does for each code. */
 export type EtcdErrorCode =
   /** No endpoint can be reached, or the connection broke; a write may or may not have happened. */
   | 'Unreachable'
@@ -107,21 +113,21 @@ export type EtcdErrorCode =
    * happened.
    */
   | 'ServerError'
-  /** The revision has been compacted. */
+  /** The requested revision has been compacted, or does not exist yet. */
   | 'Compacted'
-  /** The etcd lease does not exist (any more). */
+  /** The etcd lease has expired or never existed. */
   | 'LeaseNotFound'
-  /** The database is full (alarm NOSPACE): nothing can be written until somebody frees space. */
+  /** The database is full: puts and grants fail until somebody frees space and disarms the alarm NOSPACE. */
   | 'NoSpace'
   /** The user, password, token or client certificate is not accepted. */
   | 'Unauthenticated'
-  /** The user may not do this. */
+  /** The etcd user does not have the necessary permission. */
   | 'PermissionDenied'
-  /** The server's certificate is not trusted, or the client's is refused or has expired. */
+  /** This client cannot verify the server's certificate, or the server refuses the client's. */
   | 'BadCertificate'
-  /** A certificate or key file cannot be read, or the two do not match. */
+  /** A certificate or key file cannot be read or used, or the key is not that of the client certificate. */
   | 'NoCredentials'
-  /** The server does not support this; kine supports only what kube-apiserver uses. */
+  /** The server does not support the request; kine supports only those of kube-apiserver. */
   | 'Unsupported'
   /** Any other refusal. */
   | 'Refused'
@@ -153,7 +159,7 @@ export class EtcdError extends RemoteError {
   }
 }
 
-/** Whether `error` is an EtcdError with one of these codes. */
+/** Whether `error` is an EtcdError with one of `codes`; without codes, whether it is any EtcdError. */
 export function isEtcdError(error: unknown, ...codes: readonly EtcdErrorCode[]): error is EtcdError {
   return error instanceof EtcdError && (codes.length === 0 || codes.includes(error.code))
 }

@@ -5,26 +5,31 @@ import type { EtcdKv, KeyChange, WatchOptions } from './kv.ts'
 /** One call on its way to the store, or a watch that is opened or is about to deliver changes. */
 export interface EtcdCall {
   readonly method: Exclude<keyof EtcdKv, 'close'>
-  /** The key or prefix of the call; empty for leases. */
+  /** The key or prefix of the call; empty for `grantLease` and `timeToLive`. */
   readonly key: string
-  /** The changes that a watch is about to deliver. Undefined if anything may have changed, and for all other calls. */
+  /**
+   * The changes that a watch is about to deliver. Undefined if the watch is about to report that anything may have
+   * changed, when it is opened, and for all other calls.
+   */
   readonly changes?: readonly KeyChange[] | undefined
 }
 
 /** `before` and `after` inject faults: each gets the signal of the call, and returns undefined for no delay. */
 interface FaultyEtcdOptions {
   readonly clock: Clock
-  /** Whether the caller has ended. Its watches then deliver nothing more, and report no error. @default never */
+  /**
+   * Whether the caller's process has ended. Its watches then deliver no more changes, and do not settle. @default never
+   */
   readonly isGone?: (() => boolean) | undefined
   /**
-   * Called before a call or a new watch reaches the store. If this rejects, so does the call, without an effect; a
-   * watch is opened again.
+   * Called before a call or a new watch reaches the store. If this rejects, the call rejects without an effect; a watch
+   * is tried again after {@link REOPEN_MS}.
    */
   before?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
   /**
    * Called before an answer arrives. If this rejects, so does the call: the store has done its work, but the result is
-   * lost. For a watch it is called before changes are delivered. If it then rejects, the watch breaks, and the reopened
-   * watch reports that anything may have changed.
+   * lost. For a watch, `after` is called before changes are delivered. If it then rejects, the watch breaks, and the
+   * reopened watch calls `onChange` with undefined.
    */
   after?(call: EtcdCall, signal: AbortSignal): Promise<void> | undefined
 }
@@ -32,7 +37,7 @@ interface FaultyEtcdOptions {
 /** How long a broken watch waits before it is reopened, in milliseconds. */
 const REOPEN_MS = 1_000
 
-/** A store whose calls can be delayed, refused and lost, as the test or the drill decides. */
+/** A client of `inner` whose calls `options` can delay, refuse and lose. */
 export function faultyEtcd(
   inner: EtcdKv,
   options: FaultyEtcdOptions,
@@ -94,7 +99,7 @@ export function faultyEtcd(
   }
 }
 
-/** Watches until the watch breaks, and then rejects with the error; resolves if the watch was ended on purpose. */
+/** Rejects with the error when the watch breaks. Resolves when `signal` is aborted or `inner` is closed. */
 async function watchUntilBroken(
   inner: EtcdKv,
   prefix: string,

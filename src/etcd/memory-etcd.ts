@@ -16,7 +16,7 @@ export interface MemoryEtcdOptions {
   readonly clock: Clock
   /**
    * The server to imitate. On kine a lease's id is its number of seconds, the same for all clients; each put with a
-   * lease sets the time of that key alone; and the remaining time of a lease is not available. @default 'etcd'
+   * lease sets the expiry of that key alone; and `timeToLive` is refused. @default 'etcd'
    */
   readonly flavour?: 'etcd' | 'kine' | undefined
   /**
@@ -24,13 +24,15 @@ export interface MemoryEtcdOptions {
    * passed. @default 0
    */
   readonly expiryStepMs?: number | undefined
-  /** One of the times at which leases expire, in milliseconds on the store's clock. @default 0 */
+  /**
+   * With `expiryStepMs`: one of the times at which leases expire, in milliseconds on the monotonic clock. @default 0
+   */
   readonly expiryPhaseMs?: number | undefined
   /** The shortest TTL of a lease, in seconds; a shorter request gets this TTL. It does not apply to kine. @default 2 */
   readonly leastTtlSeconds?: number | undefined
   /**
-   * How many revisions the store retains, like etcd's `--auto-compaction-mode=revision`; sometimes up to twice as many.
-   * @default all
+   * The store retains at least this many revisions and at most twice as many, and compacts older ones, like etcd's
+   * `--auto-compaction-mode=revision`. @default all
    */
   readonly revisions?: number | undefined
 }
@@ -42,7 +44,7 @@ interface Term {
   readonly keys: Set<string>
 }
 
-/** etcd's minimum with its default election timeout. */
+/** etcd's minimum TTL with its default election timeout. */
 const LEAST_TTL_SECONDS = 2
 
 /**
@@ -58,7 +60,7 @@ export class MemoryEtcd {
   readonly #expiryPhaseMs: number
   readonly #leastTtlSeconds: number
   readonly #history: KeyHistory
-  /** The terms, by lease on etcd, by key on kine. */
+  /** The terms: by lease id as etcd, by key as kine. */
   readonly #terms = new Map<bigint | string, Term>()
   readonly #watchers = new Set<{ readonly prefix: string; readonly collect: (change: KeyChange) => void }>()
   #nextLease = 7_587_000_000_000_000_001n
@@ -132,15 +134,18 @@ export class MemoryEtcd {
     }
   }
 
-  /** Discards the versions that were replaced by `revision`, by default all but the newest. */
+  /**
+   * Compacts all revisions before `revision`, by default all but the newest. Throws `Refused` for a future revision.
+   */
   compact(revision: bigint = this.#history.revision): void {
     this.#history.compact(revision)
   }
 
-  /** Every lease starts its time again, as when etcd gets another leader or restarts, or kine restarts. */
+  /** Starts the TTL of every lease anew, as when etcd gets another leader or restarts, or kine restarts. */
   startLeasesOver(): void {
     this.#expire()
-    // No term ends earlier than before. A timer that is set finds nothing to expire when it fires, and is set again.
+    // The timer stays as it is: no term ends earlier than before. It fires too early, finds nothing to expire, and is
+    // set again.
     for (const term of this.#terms.values()) term.endsAtMs = this.#endOf(term.grantedSeconds)
   }
 
@@ -244,7 +249,10 @@ export class MemoryEtcd {
     })
   }
 
-  /** Ends when `controller` is aborted. Rejects, and removes the watcher, when `onChange` throws. */
+  /**
+   * Resolves when `controller` is aborted. Rejects with what `onChange` or `report` throws. Removes the watcher in both
+   * cases.
+   */
   async #watch(prefix: string, { onChange, report }: WatchOptions, controller: AbortController): Promise<void> {
     const { signal } = controller
     if (signal.aborted) return
@@ -294,7 +302,7 @@ interface StoredVersion {
   readonly lease: bigint
 }
 
-/** Every version of every key since the last compaction, with one revision that each write increments. */
+/** The versions of all keys that are not compacted. Each write increments the revision of the whole store. */
 class KeyHistory {
   /** The versions of each key, oldest first. */
   readonly #versions = new Map<string, StoredVersion[]>()
@@ -304,7 +312,7 @@ class KeyHistory {
   #compacted = 0n
   readonly #capacity: number
 
-  /** `capacity`: the number of latest revisions to retain; older ones are compacted. @default all */
+  /** `capacity`: at least this many of the latest revisions are retained, and at most twice as many. @default all */
   constructor(capacity = Number.POSITIVE_INFINITY) {
     this.#capacity = capacity
   }
@@ -314,8 +322,8 @@ class KeyHistory {
   }
 
   /**
-   * The key at a revision, by default the newest; undefined when it did not exist. Throws `Compacted`, also for a
-   * future revision.
+   * The version of a key at a revision, by default the newest; undefined if the key did not exist at that revision.
+   * Throws `Compacted` for a compacted or a future revision.
    */
   at(key: string, revision = this.#revision): StoredVersion | undefined {
     if (revision < this.#compacted) {
@@ -326,7 +334,7 @@ class KeyHistory {
     return version?.value === undefined ? undefined : version
   }
 
-  /** Sorted by key. Throws `Compacted`. */
+  /** The versions at `revision` of all keys with the prefix, sorted by key. Throws `Compacted` like {@link at}. */
   list(prefix: string, revision: bigint): readonly StoredVersion[] {
     this.at(prefix, revision)
     this.#keys ??= [...this.#versions.keys()].sort()
@@ -349,7 +357,7 @@ class KeyHistory {
     return modRevision
   }
 
-  /** Discards the versions that were replaced by `revision`; does nothing if they are already discarded. */
+  /** Discards each version that a version at or before `revision` replaced. Throws `Refused` for a future revision. */
   compact(revision: bigint): void {
     if (revision > this.#revision) throw new EtcdError('Refused', 'mvcc: required revision is a future revision')
     if (revision <= this.#compacted) return

@@ -67,13 +67,16 @@ export interface EtcdEndpoint {
   /** The URL with host and port, without a path; for a Unix socket, the text as given. */
   readonly text: string
   readonly tls: boolean
-  /** The path of a Unix socket; host and port then have no meaning. */
+  /** The path of a Unix socket, whose `host` and `port` have no meaning; undefined for TCP. */
   readonly socketPath: string | undefined
   readonly host: string
   readonly port: number
 }
 
-/** Matches a host with or without scheme and port. Messages quote no other text, because it may contain a password. */
+/**
+ * Matches a host with or without scheme and port. An invalid endpoint of any other form is not quoted in the message,
+ * because it may contain a password.
+ */
 const isAddress = /^(?:[a-z]+:\/\/)?(?:[\w.-]+|\[[\da-f:.]*\]?)(?::\d{0,5})?\/?$/i
 
 class EtcdEndpointError extends Error {
@@ -89,7 +92,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
       throw new EtcdEndpointError(`${JSON.stringify(text)} has no socket path; use unix:///path/to/socket`)
     return { text, tls: false, socketPath, host: 'localhost', port: 0 }
   }
-  // This check comes first, because the later messages quote the text.
+  // This check comes before all that quote what is left of the text.
   if (text.includes('@')) {
     throw new EtcdEndpointError('an endpoint must not contain a user name or password; use a client certificate')
   }
@@ -112,7 +115,10 @@ export function parseEndpoint(text: string): EtcdEndpoint {
   return { text: `${url.protocol}//${url.hostname}:${port}`, tls, socketPath: undefined, host, port: Number(port) }
 }
 
-/** Gives a prefix one leading slash and none at the end, as kube-apiserver does. Throws {@link EtcdEndpointError}. */
+/**
+ * Normalizes a prefix: one slash at the start, none at the end, none doubled. kube-apiserver normalizes its own prefix
+ * too, so the keys are the same. Throws {@link EtcdEndpointError}.
+ */
 function parsePrefix(text: string): string {
   const parts = text.split('/').filter((part) => part !== '')
   if (parts.length === 0) throw new EtcdEndpointError('needs a name, such as /registry')

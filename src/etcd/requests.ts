@@ -8,8 +8,9 @@ import {
   type WatchRequestSchema,
 } from '../protobuf/gen/etcd/api/etcdserverpb/rpc_pb.ts'
 
-// These requests have exactly the shape of kube-apiserver's (etcd's client/v3/kubernetes/client.go), because kine
-// recognizes transactions by their shape (its pkg/server/{create,update,delete}.go) and refuses all others.
+// The reads and transactions have exactly the shape of kube-apiserver's (etcd's client/v3/kubernetes/client.go),
+// because kine recognizes transactions by their shape (its pkg/server/{create,update,delete}.go) and refuses all
+// others.
 
 type RangeInit = MessageInitShape<typeof RangeRequestSchema>
 type TxnInit = MessageInitShape<typeof TxnRequestSchema>
@@ -44,17 +45,17 @@ export function listRequest(prefix: Uint8Array, revision: bigint): RangeInit {
   return { key: prefix, rangeEnd: prefixEnd(prefix), revision }
 }
 
-/** Puts a key that does not exist. */
+/** Puts a key if it does not exist. */
 export function createRequest(key: Uint8Array, stored: Stored): TxnInit {
   return { compare: [isAt(key, 0n)], success: [put(key, stored)] }
 }
 
-/** Puts a key that is still at `modRevision`, and otherwise reads it. */
+/** Puts a key if it is still at `modRevision`, and otherwise reads it. */
 export function updateRequest(key: Uint8Array, stored: Stored, modRevision: bigint): TxnInit {
   return { compare: [isAt(key, modRevision)], success: [put(key, stored)], failure: [range(key)] }
 }
 
-/** Deletes a key that is still at `modRevision`, and otherwise reads it. */
+/** Deletes a key if it is still at `modRevision`, and otherwise reads it. */
 export function deleteRequest(key: Uint8Array, modRevision: bigint): TxnInit {
   return {
     compare: [isAt(key, modRevision)],
@@ -65,7 +66,8 @@ export function deleteRequest(key: Uint8Array, modRevision: bigint): TxnInit {
 
 /** Watches a prefix from a revision on, with the previous values. */
 export function watchRequest(prefix: Uint8Array, startRevision: bigint): MessageInitShape<typeof WatchRequestSchema> {
-  // Without fragments a response can be longer than a client accepts: it has all changes that are not delivered yet.
+  // With `fragment` the server divides a long response. Without it, a response with many changes can be longer than the
+  // client accepts.
   const value = { key: prefix, rangeEnd: prefixEnd(prefix), startRevision, prevKv: true, fragment: true }
   return { requestUnion: { case: 'createRequest', value } }
 }

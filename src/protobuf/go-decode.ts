@@ -5,7 +5,7 @@ import { type Field, fieldsOf, MOST_MESSAGES } from './go-json.ts'
 
 type Members = Readonly<Record<string, unknown>>
 
-/** A value does not have the type of its field. The message is the end of a sentence. */
+/** A value does not have the type of its field. The message ends a sentence of the caller. */
 export class GoTypeError extends Error {
   override readonly name = 'GoTypeError'
 }

@@ -8,10 +8,12 @@ import { protobufPrefix } from './object-prefix.ts'
 export interface Field {
   /** The name in JSON; empty for an embedded message, whose fields JSON shows in the message around it. */
   readonly name: string
-  /** A scalar, a type with JSON of its own, or the name of a message. */
+  /**
+   * A scalar, a type with JSON of its own, or the name of a message. Of a list or map: the type of its items or values.
+   */
   readonly type: string
   readonly holds: 'one' | 'list' | 'map'
-  /** `?` in the text: Go always writes the field in protobuf, but in JSON only if it is not empty. */
+  /** `?` in the text: Go writes an empty scalar or message in protobuf, but not in JSON. */
   readonly omitEmpty: boolean
 }
 
@@ -22,7 +24,7 @@ export class ProtobufError extends Error {
 
 type Json = Record<string, unknown>
 
-/** The size of the caches of messages. go-fields.ts has fewer messages, so that none is dropped. */
+/** The size of the caches of messages. go-fields.ts has fewer messages, so no cache drops one. */
 export const MOST_MESSAGES = 1000
 
 /**
@@ -64,7 +66,7 @@ export function jsonOfMessage(name: string, bytes: Uint8Array): Readonly<Json> {
   return reading(() => new MessageReader(bytes, Number.POSITIVE_INFINITY).message(wholeSteps(name), {}))
 }
 
-/** Passes on ProtobufErrors; another error means damaged bytes. */
+/** The result of `read`. If `read` throws anything but a ProtobufError, throws the ProtobufError for damaged bytes. */
 export function reading<T>(read: () => T): T {
   try {
     return read()
@@ -73,7 +75,7 @@ export function reading<T>(read: () => T): T {
   }
 }
 
-/** How one field is read. `inner`: how the fields of a message are read. */
+/** How one field is read. `inner`: how the fields of its messages are read; undefined if it holds none. */
 export interface Step {
   readonly field: Field
   readonly inner: Steps | undefined
@@ -81,7 +83,7 @@ export interface Step {
   readonly place: string
 }
 
-/** The steps by field number. Other fields are skipped. */
+/** The steps by field number. A field without a step is skipped. */
 export type Steps = readonly (Step | undefined)[]
 
 /** The steps that read all fields. The recursion ends, because no message in go-fields.ts contains itself. */
@@ -94,13 +96,16 @@ const wholeSteps: (message: string) => Steps = memoize((message) => {
   return steps
 }, MOST_MESSAGES)
 
-/** One reader for all messages in an object or a list: one for each message would take most of the time. */
+/**
+ * Reads all messages in an object or a list with one BinaryReader: to make one for each message would take most of the
+ * time.
+ */
 export class MessageReader {
   readonly #bytes: Buffer
   readonly #reader: BinaryReader
   #left: number
 
-  /** `most`: how many messages, items of lists and entries of maps there may be. */
+  /** `most`: how many messages, items of lists and entries of maps there may be in all. */
   constructor(bytes: Uint8Array, most: number) {
     this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength)
     this.#reader = new BinaryReader(bytes)
@@ -220,8 +225,8 @@ export class MessageReader {
   }
 
   /**
-   * Reads a field number and wire type. The number is checked as by BinaryReader's method `tag`, which makes an array
-   * for each tag. The wire types 6 and 7 are refused afterwards.
+   * Reads a field number and wire type, and checks the number like BinaryReader's method `tag`, but makes no array. The
+   * callers refuse the invalid wire types 6 and 7.
    */
   #tag(): number {
     const start = this.#reader.pos
@@ -269,10 +274,10 @@ function readScalar(reader: BinaryReader, type: string): unknown {
   }
 }
 
-/** The highest field number in the messages that {@link partsOf} reads. */
+/** The highest number of a field that callers of {@link partsOf} need. */
 const LAST_PART = 3
 
-/** The integers and bytes in a message of scalars, by field number. Unknown fields are skipped. */
+/** The integers and bytes in a small message, by field number. Fields above {@link LAST_PART} are skipped. */
 export function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Array> {
   const parts = new Map<number, bigint | Uint8Array>()
   const reader = new BinaryReader(bytes)
@@ -290,7 +295,7 @@ export function partsOf(bytes: Uint8Array): ReadonlyMap<number, bigint | Uint8Ar
 
 type Parts = ReturnType<typeof partsOf>
 
-/** The time in a message; undefined for an empty message, which is Go's zero time. */
+/** The text of the time in a message; undefined for an empty message, which is Go's zero time. */
 function timeOf(bytes: Uint8Array, type: 'time' | 'microTime'): string | undefined {
   if (bytes.length === 0) return undefined
   const parts = partsOf(bytes)

@@ -12,7 +12,7 @@ import { type MapEntry, MapEntrySchema } from './gen/k8s.io/apimachinery/pkg/api
 /**
  * The fields that are pointers (or nil slices) in Go, and are therefore left out when they are not set. The code that
  * gogo protobuf generates for k8s.io/api writes every other singular field, even when it is empty. Time is a special
- * case: a zero time has neither of its fields.
+ * case: of a zero Time it writes no field.
  */
 const pointers: ReadonlySet<string> = new Set([
   'k8s.io.api.core.v1.EndpointAddress.targetRef',
@@ -32,8 +32,8 @@ const time = 'k8s.io.apimachinery.pkg.apis.meta.v1.Time'
 
 /**
  * A copy of a message with everything that kube-apiserver would write for the same object, so that the bytes are equal:
- * the fields that are never left out, and the entries of maps in Go's order. Not for messages with a oneof: none are
- * stored. Does not check values.
+ * the fields that are never left out, and the entries of maps in Go's order. Not for messages with a oneof, which no
+ * stored object has. Does not check values.
  */
 export function asGoWrites<Desc extends DescMessage>(schema: Desc, message: MessageShape<Desc>): MessageShape<Desc> {
   return copyOf(schema, message) as MessageShape<Desc>
@@ -46,7 +46,7 @@ function copyOf(schema: DescMessage, message: Message): Message {
   if (from.$unknown !== undefined) copy.$unknown = [...from.$unknown]
   const isZeroTime = schema.typeName === time && !schema.fields.some((field) => isFieldSet(message, field))
   for (const field of schema.fields) {
-    // An unset field has its default.
+    // The value of an unset field is its default.
     const value = from[field.localName]
     if (field.fieldKind === 'list') copy[field.localName] = listOf(field, value as readonly unknown[])
     else if (isFieldSet(message, field)) copy[field.localName] = copyOfValue(field, value)
@@ -68,7 +68,7 @@ function listOf(field: DescField, values: readonly unknown[]): readonly unknown[
   return (items as MapEntry[]).sort((a, b) => Buffer.compare(keyOf(a), keyOf(b)))
 }
 
-/** The bytes of an entry's key. Go sorts maps by them, not by UTF-16 code units. */
+/** The bytes of an entry's key. Go sorts maps by these bytes, not by UTF-16 code units. */
 function keyOf(entry: MapEntry): Buffer {
   return Buffer.from(entry.key)
 }

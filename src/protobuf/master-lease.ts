@@ -23,7 +23,7 @@ export interface ProtobufMasterLease {
 /** A value below `<prefix>/masterleases/`. */
 export type StoredMasterLease =
   | ProtobufMasterLease
-  /** A lease from an old cluster: its key names the address, and a renewal writes the same value again. */
+  /** A lease from an old cluster: its key names the address, and this program renews it with the same value. */
   | { readonly type: 'json' }
   /**
    * A value that cannot be decoded without loss, so it must not be overwritten. The reason is one line and ends a
@@ -31,13 +31,13 @@ export type StoredMasterLease =
    */
   | { readonly type: 'unreadable'; readonly reason: string; readonly address: string | undefined }
 
-/** Never throws. */
+/** Decodes the value of a lease. Never throws. Callers share the results, so do not change them. */
 export function decodeMasterLease(value: Uint8Array): StoredMasterLease {
   if (value.length > MAX_REMEMBERED_BYTES) return decode(value)
   return remembered(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString('latin1'))
 }
 
-/** The lease of an ordinary master has no more bytes than this. */
+/** The lease of an ordinary master has no more bytes than this. Larger values are not cached. */
 const MAX_REMEMBERED_BYTES = 1_024
 /** A cache of decoded values: each reconciliation reads all leases, and most have not changed. */
 const remembered = memoize((text) => decode(Buffer.from(text, 'latin1')), 64)
@@ -53,9 +53,9 @@ function decode(value: Uint8Array): StoredMasterLease {
 
 /**
  * The bytes that kube-apiserver would store for a master that renews its lease (UpdateLease in
- * pkg/controlplane/reconcilers/lease.go): one subset with the address, and the next generation. `address` must be in
- * Go's form. Everything else in the previous value is preserved, including unknown fields; without a previous value the
- * lease is new.
+ * pkg/controlplane/reconcilers/lease.go): one subset with the address, and the next generation. `address` must be as Go
+ * writes it. The rest of the previous value is preserved, including unknown fields. Without a previous value the lease
+ * is new.
  */
 export function encodeMasterLease(address: string, previous?: ProtobufMasterLease): Uint8Array {
   const object = asGoWrites(EndpointsSchema, previous?.stored.object ?? create(EndpointsSchema))

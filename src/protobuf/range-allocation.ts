@@ -29,12 +29,12 @@ export interface ProtobufRangeAllocation extends RangeSnapshot {
 /** A value below `<prefix>/ranges/`. */
 export type StoredRangeAllocation =
   | ProtobufRangeAllocation
-  /** A range from an old cluster, which is never rewritten. */
+  /** A range from an old cluster. This program never rewrites it. */
   | (RangeSnapshot & { readonly type: 'json' })
   /** A value that must not be overwritten. The reason is one line and ends a sentence that begins with the key. */
   | { readonly type: 'unreadable'; readonly reason: string }
 
-/** Never throws. */
+/** Decodes the value of a range. Never throws. */
 export function decodeRangeAllocation(value: Uint8Array): StoredRangeAllocation {
   const stored = decodeStored(rangeAllocation, value)
   if (stored.type === 'json') return fromJson(stored.object)
@@ -45,8 +45,8 @@ export function decodeRangeAllocation(value: Uint8Array): StoredRangeAllocation 
 
 /**
  * The bytes that kube-apiserver would store for a range with these numbers allocated (CreateOrUpdate in
- * pkg/registry/core/service/allocator/storage/storage.go). Everything else in the previous value is preserved,
- * including unknown fields; without a previous value the range is new.
+ * pkg/registry/core/service/allocator/storage/storage.go). The rest of the previous value is preserved, including
+ * unknown fields. Without a previous value the range is new.
  */
 export function encodeRangeAllocation(snapshot: RangeSnapshot, previous?: ProtobufRangeAllocation): Uint8Array {
   const object = asGoWrites(RangeAllocationSchema, previous?.stored.object ?? create(RangeAllocationSchema))

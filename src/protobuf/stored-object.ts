@@ -41,7 +41,7 @@ const encrypted = /^k8s:enc:([\w-]{1,32})/
 const MAX_BYTES = 2 * 1024 * 1024
 
 /**
- * Reads a value from kube-apiserver's part of etcd. Never throws.
+ * Decodes a value that kube-apiserver stored in etcd. Never throws.
  *
  * For every readable protobuf value, {@link encodeStored} returns the same bytes. A value that would change is
  * unreadable, because rewriting it would lose something. All protobuf values of kube-apiserver are readable, including
@@ -58,8 +58,8 @@ export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, v
 }
 
 /**
- * The bytes to store for an object: in the envelope from which it was read, or in a new one. Fields are written as they
- * are; {@link asGoWrites} adds those that kube-apiserver always writes.
+ * The bytes to store for an object: in the envelope from which it was read, or in a new one. The fields are written as
+ * they are: a caller adds those that kube-apiserver always writes with {@link asGoWrites}.
  */
 export function encodeStored<Desc extends DescMessage>(
   kind: StoredKind<Desc>,

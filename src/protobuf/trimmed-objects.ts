@@ -29,16 +29,16 @@ export interface FieldTree {
  */
 export interface TrimmedReader {
   readonly fields: FieldTree
-  /** Reads the answer to a list request: the list, or a Status. */
+  /** Reads the answer to a list request: `{ metadata, items }` of the list, or a Status. */
   answer(bytes: Uint8Array): unknown
-  /** Reads the event in one frame of a watch, without its length. All annotations of a bookmark are read. */
+  /**
+   * Reads the event in one frame of a watch: `{ type, object }`. `bytes` do not have the frame's length. Of a bookmark,
+   * the resourceVersion and all annotations are read.
+   */
   event(bytes: Uint8Array): unknown
 }
 
-/**
- * @param message - as in go-fields.ts: `core/v1.Pod`.
- * @throws TypeError if a message has no such field.
- */
+/** @param message - as in go-fields.ts: `core/v1.Pod`. @throws TypeError if `fields` does not fit the message. */
 export function trimmedReader(message: string, fields: FieldTree): TrimmedReader {
   const object = stepsOf(message, fields)
   const bookmark = stepsOf(message, { metadata: { resourceVersion: true, annotations: true } })
@@ -96,8 +96,8 @@ function statusOf(raw: Uint8Array): object {
 }
 
 /**
- * The least accepted average size in an answer, in bytes: of an object, and of a message, list item or map entry. An
- * answer with many smaller values is refused: an empty value has two bytes, but takes over a hundred in memory.
+ * The least accepted average size in bytes: of the objects of a list, and of all messages, list items and map entries
+ * together. Many smaller values are refused: an empty value has two bytes, but takes over a hundred in memory.
  */
 const [LEAST_OBJECT_BYTES, LEAST_BYTES] = [64, 8]
 

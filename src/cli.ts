@@ -53,7 +53,10 @@ async function explain(error: unknown): Promise<number> {
   return fail(1, `apiserver-bootstrap: ${messageOf(error)}`)
 }
 
-/** Rejects with a CommanderError for a mistake, and, with the `exitCode` 0, after help and version. */
+/**
+ * Resolves with a function that runs the chosen command. Rejects with a CommanderError for a mistake, and, with the
+ * `exitCode` 0, after help and version.
+ */
 async function parse(argv: readonly string[]): Promise<(() => Promise<number>) | undefined> {
   const commander = await import('commander')
   const { commands, commandSummaries } = await import('./commands/declarations.ts')

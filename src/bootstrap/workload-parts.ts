@@ -26,15 +26,15 @@ import type { PartPorts } from './kubernetes-service-parts.ts'
 import type { MasterOptions, SyncOptions } from './master-options.ts'
 
 /**
- * The pause in milliseconds after a write of a Service's Endpoints. Each watcher gets the whole object, however little
- * has changed. So with fifty addresses or more it is written at most once a second, with five at most ten times.
+ * Each watcher gets the whole Endpoints object, however little has changed. So the Endpoints of a Service with fifty
+ * addresses or more are written at most once a second, with five addresses at most ten times a second.
  */
 const endpointsPause: WritePause = (addresses) => Math.min(20 * addresses, 1_000)
 
 /**
- * The pause in milliseconds after a write of this many slices of one Service: at most about 75 are written in a second.
- * This slows only Services of which many slices change. Even with 5,000 Pods, of which 100 change in a second, clients
- * see a change in half the time that kube-controller-manager needs, after fewer writes.
+ * At most about 75 slices of one Service are written in a second. This delays only Services of which many slices
+ * change. Even with 5,000 Pods, of which 100 change in a second, clients see a change in half the time that
+ * kube-controller-manager needs, after fewer writes.
  */
 const slicesPause: WritePause = (slices) => 13.5 * slices
 
@@ -210,7 +210,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
 
 /**
  * Returns a function to be called once per term. It returns those inputs of a controller that are the same in all
- * terms, and resets the metrics of the work that was in the queue.
+ * terms, and the metrics then forget the keys in the queue of the previous term.
  */
 function contextOf(
   queue: string,

@@ -20,7 +20,7 @@ export interface Option {
   readonly description: string
   /** The default as a user would write it. Left out: the value is undefined if none is given. */
   readonly default?: OptionInput
-  /** A default that depends on which other options are given; wins over `default`. */
+  /** A default that depends on which other options are given. If `value` returns undefined, `default` applies. */
   readonly conditionalDefault?: {
     /** For people: `192.0.2.1 with --embedded`. */
     readonly description: string
@@ -127,7 +127,10 @@ export function inputOfFlag(schema: z.core.$ZodType, text: string): OptionInput 
   }
 }
 
-/** Comma-separated text as a list; an empty text is the empty list. Nothing is trimmed: the parser refuses spaces. */
+/**
+ * Comma-separated text as a list; an empty text is the empty list. Nothing is trimmed: the parser of an item refuses
+ * spaces.
+ */
 export function splitList(text: string): readonly string[] {
   return text === '' ? [] : text.split(',')
 }

@@ -26,7 +26,10 @@ export function formatMistake(mistake: Mistake): string {
 
 const NO_MESSAGE = 'Invalid input'
 
-/** Parses `input` for {@link describeIssue}, without messages that a host program has configured for all schemas. */
+/**
+ * Parses `input`. Ignores messages that a host program has configured for all schemas: {@link describeIssue} has its
+ * own.
+ */
 export function parseInput<Schema extends z.core.$ZodType>(
   schema: Schema,
   input: unknown,
@@ -34,7 +37,7 @@ export function parseInput<Schema extends z.core.$ZodType>(
   return z.safeParse(schema, input, { error: () => NO_MESSAGE })
 }
 
-/** A schema's message as the rest of a sentence: `must be at least 2, not 1`. */
+/** An issue as the rest of a sentence: `must be at least 2, not 1`. `input` is what {@link parseInput} has parsed. */
 export function describeIssue(issue: z.core.$ZodIssue, input: unknown): string {
   if (issue.code === 'custom') return issue.message
   const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)

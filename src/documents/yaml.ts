@@ -45,10 +45,10 @@ export interface YamlDocument {
 
 /**
  * Reads one YAML document. `file` is only for messages. Duplicate keys alone do not throw: they are the `mistakes` of
- * the result. An error about the syntax lists the duplicate keys too.
- * @throws InvalidInputError for an empty or too long text; for mistakes in the syntax, keys that are not text and a
- *   second document, with the line and column of each; or else for too many aliases, and for aliases that have no
- *   anchor or contain themselves
+ * the result. An error about the syntax lists the duplicate keys too. `maxLength` is in characters.
+ * @throws InvalidInputError for an empty or too long text; for mistakes in the syntax, for keys that are lists,
+ *   mappings or aliases, and for a second document, with the line and column of each; or else for too many aliases or
+ *   copies, and for aliases that have no anchor or whose value contains the alias
  */
 export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): YamlDocument {
   if (text.length > maxLength)
@@ -120,8 +120,9 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
 const MOST_DOCUMENTS = 1_000
 
 /**
- * The values of all YAML documents in a text, without the empty ones.
- * @throws InvalidInputError for the first document that {@link parseYaml} refuses, or that has duplicate keys
+ * The values of all YAML documents in a text, without the empty ones. `maxLength` is that of the text, in characters.
+ * @throws InvalidInputError for a text that is too long or has too many documents, and for the first document that
+ *   {@link parseYaml} refuses or that has duplicate keys
  */
 export function parseYamlDocuments(text: string, file: string, maxLength: number): readonly unknown[] {
   if (text.length > maxLength) {
@@ -324,7 +325,10 @@ const wordings: readonly (readonly [
   ['UNEXPECTED_TOKEN', /^(Not a YAML token|Block scalar header)/, 'nothing may follow | or > on its line'],
 ]
 
-/** The first syntax mistake, and its offset. Quotes nothing of the text, because it may contain credentials. */
+/**
+ * The first syntax mistake, and its offset; undefined without one. The message quotes nothing of the text, because the
+ * text may contain credentials.
+ */
 export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'contents'>): SyntaxMistake | undefined {
   const [first] = document.errors.toSorted((a, b) => a.pos[0] - b.pos[0])
   if (first?.code === 'DUPLICATE_KEY') return { offset: first.pos[0], message: 'this key is given twice' }

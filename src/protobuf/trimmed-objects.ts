@@ -38,7 +38,10 @@ export interface TrimmedReader {
   event(bytes: Uint8Array): unknown
 }
 
-/** @param message - as in go-fields.ts: `core/v1.Pod`. @throws TypeError if `fields` does not fit the message. */
+/**
+ * @param message - as in go-fields.ts: `core/v1.Pod`.
+ * @throws TypeError if `fields` does not fit the message.
+ */
 export function trimmedReader(message: string, fields: FieldTree): TrimmedReader {
   const object = stepsOf(message, fields)
   const bookmark = stepsOf(message, { metadata: { resourceVersion: true, annotations: true } })

@@ -18,7 +18,7 @@ export interface Backoff {
   reset(): void
 }
 
-/** Each delay is twice the one before. */
+/** The first delay is `firstMs`. Each further delay is twice the one before, up to `maxMs`. The jitter comes on top. */
 export function exponentialBackoff(options: BackoffOptions, random: Random): Backoff {
   const { firstMs, maxMs, jitter = 0 } = options
   let delayMs = Math.min(firstMs, maxMs)
@@ -41,7 +41,7 @@ export function exponentialBackoff(options: BackoffOptions, random: Random): Bac
 export const FLAP_MS = 5_000
 
 /**
- * Decides which changes between up and down get a log line. The first loss is logged at once, and its recovery too. A
+ * Decides which changes between up and down get a log line. Normally a loss and its recovery are logged at once. But a
  * loss within five seconds of a recovery is logged only after it has lasted for five seconds, so that the log shows one
  * outage of a server that answers every other request. If {@link observe} is called often enough, the last logged state
  * is wrong for at most five seconds.

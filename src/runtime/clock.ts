@@ -20,7 +20,9 @@ export interface Clock {
   turn?(): Promise<void> | undefined
 }
 
-/** Resolves after `delayMs`. Rejects with the signal's reason as soon as it is aborted. Leaves no timer behind. */
+/**
+ * Resolves after `delayMs`. Rejects with the signal's reason as soon as the signal is aborted. Leaves no timer behind.
+ */
 export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve, reject) => {
     if (signal?.aborted) {
@@ -39,7 +41,10 @@ export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Prom
   })
 }
 
-/** Calls `onTick` every `periodMs` with the timer's lateness in milliseconds. Returns a function that stops this. */
+/**
+ * Calls `onTick` again and again, each time `periodMs` after the previous tick, with the timer's lateness in
+ * milliseconds. Returns a function that stops this.
+ */
 export function every(clock: Clock, periodMs: number, onTick: (lateMs: number) => void): Cancel {
   const next = (dueMs: number): Cancel =>
     clock.schedule(dueMs - clock.monotonicMs(), () => {

@@ -1,6 +1,7 @@
 /**
  * What a failed call to a server means for its caller.
- * - `conflict`: another client wrote first; read again at once.
+ * - `conflict`: what the call relied on has changed or is gone, for example because another client wrote first; read
+ *   again at once.
  * - `away`: the server does not answer, or fails; retry soon, as long as it takes.
  * - `passing`: the server refuses because of a state that often ends a moment later; retry soon.
  * - `lasting`: the server refuses until somebody changes the configuration; retry now and then.
@@ -12,7 +13,7 @@ export type FailureNature = 'conflict' | 'away' | 'passing' | 'lasting'
  * store throws its own subclass, so that the program can decide what to do.
  */
 export abstract class RemoteError extends Error {
-  /** A stable code. docs/errors.md lists all codes. */
+  /** A stable code. docs/errors.md lists the codes of this program's own classes. */
   abstract readonly code: string
   abstract readonly nature: FailureNature
 }

@@ -1,4 +1,7 @@
-/** Caches the latest `limit` results of a pure function, except undefined. No caller may change a shared result. */
+/**
+ * Caches the `limit` results of a pure function that were computed last, except undefined. No caller may change a
+ * shared result.
+ */
 export function memoize<T>(read: (text: string) => T, limit: number): (text: string) => T {
   const known = new Map<string, T>()
   return (text) => {
@@ -10,7 +13,7 @@ export function memoize<T>(read: (text: string) => T, limit: number): (text: str
   }
 }
 
-/** The value of a key, which `make` creates if there is none. */
+/** The value of `key`. If there is none, `make` creates the value, and it is set. */
 export function getOrMake<Key, Value>(
   entries: { get(key: Key): Value | undefined; set(key: Key, value: Value): unknown },
   key: Key,

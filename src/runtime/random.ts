@@ -9,7 +9,7 @@ export function randomInteger(random: Random, limit: number): number {
   return Math.floor(random.next() * limit)
 }
 
-/** `length` characters of the alphabet that Kubernetes uses for generated names (no vowels, no 0, 1 or 3). */
+/** `length` characters of the alphabet that Kubernetes uses for generated names (no vowels, no y, 0, 1 or 3). */
 export function randomSuffix(random: Random, length: number): string {
   const alphabet = 'bcdfghjklmnpqrstvwxz2456789'
   let suffix = ''
@@ -28,8 +28,8 @@ export function randomUuid(random: Random): string {
 }
 
 /**
- * A repeatable Random (sfc32) for a seed and a name: a pair gives the same sequence on every engine. Different names
- * under one seed give unrelated sequences, so that a new consumer does not shift the others.
+ * A repeatable Random (sfc32) for a seed and a name: the same pair gives the same sequence on every engine. Different
+ * names under one seed give unrelated sequences, so that a new consumer does not shift the others.
  */
 export function seededRandom(seed: number, name: string): Random {
   let a = seed >>> 0

@@ -3,10 +3,12 @@ import { RemoteError } from './errors.ts'
 import { abortable, linkedController } from './signals.ts'
 
 /**
- * After this many timeouts the limit doubles, then with each further one. An answer in time takes one off the count.
+ * The limit doubles at this many timeouts, and again at each further one. An answer in time takes one off the count.
  */
 const FIRST_DOUBLING = 4
-/** More timeouts do not count. The limit is then 16 times the normal one; four answers in time make it normal again. */
+/**
+ * Further timeouts do not count. The limit is then 16 times the normal one; four answers in time make it normal again.
+ */
 const MOST_TIMEOUTS = FIRST_DOUBLING + 3
 
 /** A request got no answer in time. A write may or may not have happened. */
@@ -50,8 +52,8 @@ interface PendingRequest {
 /**
  * Aborts each request that a store does not answer in time, so that a lost request costs only a part of the lease's
  * TTL. A store that is always slow gets more time after a few timeouts. Once the store answers in time again, requests
- * that were lost meanwhile get only the normal limit. Otherwise one of them could delay a withdrawal by most of a
- * minute.
+ * that were lost meanwhile get only the normal limit. Otherwise one of them could delay a withdrawal by 16 times the
+ * normal limit.
  */
 export class RequestLimit {
   readonly #clock: Clock

@@ -4,7 +4,7 @@
  */
 export function linkedController(...signals: readonly (AbortSignal | undefined)[]): {
   readonly controller: AbortController
-  /** Afterwards only the controller itself can abort. May be called twice. */
+  /** After this call `signals` have no effect on the controller. May be called twice. */
   readonly unlink: () => void
 } {
   const controller = new AbortController()

@@ -7,7 +7,10 @@ export type Steps<T> = Generator<void, T, void>
 const SLICE_MS = 10
 /** The clock is read once after this many steps, because a reading costs more than most steps. */
 const STEPS_PER_READING = 32
-/** If these took longer than this, in milliseconds, the clock is read after each step: some objects cost far more. */
+/**
+ * If the steps since the last reading took longer than this, in milliseconds, the clock is read again after the next
+ * step: some objects cost far more than others.
+ */
 const SLOW_STEPS_MS = 1
 
 /** Carries out all steps now. */
@@ -21,8 +24,8 @@ export function atOnce<T>(steps: Steps<T>): T {
 /**
  * Carries out the steps in slices. Timers and I/O run between two slices; otherwise a pass over a million objects would
  * delay the renewal of this process' lease by seconds. A computation that fits in one slice ends before this returns.
- * On a virtual clock every computation fits, because the clock stands still meanwhile. An abort rejects with its
- * reason.
+ * On a virtual clock every computation fits, because the clock stands still meanwhile. If `signal` is aborted between
+ * two slices, the promise rejects with its reason.
  */
 export function inSlices<T>(clock: Clock, steps: Steps<T>, signal?: AbortSignal): T | Promise<T> {
   const work = new SlicedWork(clock)
@@ -71,7 +74,10 @@ export class SlicedWork {
     this.#endMs = this.#readMs + SLICE_MS
   }
 
-  /** Call it after each step. If it returns a promise, await that before the next: timers and I/O run meanwhile. */
+  /**
+   * Call it after each step. If it returns a promise, await that before the next step: timers and I/O run meanwhile.
+   * The promise rejects with the reason of `signal`.
+   */
   pause(signal?: AbortSignal): Promise<void> | undefined {
     if (--this.#stepsToReading > 0) return undefined
     const nowMs = this.#clock.monotonicMs()

@@ -5,12 +5,13 @@ import { type Cancel, type Clock, every } from './clock.ts'
  * Keeps the memory of a process small if the process does little. Call it before much is loaded: memory that has grown
  * does not shrink again. A V8 that does not know one of the flags prints an error and continues.
  *
- * - V8's young generation keeps its first size, 2 MiB, instead of up to 128 MiB. This flag works only in a running
- *   process, not on Node's command line. While V8 marks the old generation step by step, it does not collect the young
- *   one, which may then take up to 16 MiB more on two processors, until the marking ends. `--no-separate-gc-phases`
- *   would avoid this, but the resident memory hardly changes, and V8 itself is hardly tested with it.
- * - WebAssembly (here only undici's HTTP parser) is not compiled a second time with optimization. A second compilation
- *   takes 10 MiB, which are never returned, and processor time at each start, and makes no request faster.
+ * - V8's young generation keeps its first size, 2 MiB, instead of up to 128 MiB. `--semi-space-growth-factor` works
+ *   only in a running process, not on Node's command line. While V8 marks the old generation step by step, it does not
+ *   collect the young one, which may then take up to 16 MiB more on two processors, until the marking ends.
+ *   `--no-separate-gc-phases` would avoid this, but the resident memory hardly changes, and V8 itself is hardly tested
+ *   with it.
+ * - WebAssembly (here only undici's HTTP parser) is not compiled a second time with optimization. A second
+ *   compilation takes 10 MiB, which are never returned, and processor time at each start, and makes no request faster.
  */
 export function limitMemory(): void {
   setFlagsFromString('--semi-space-growth-factor=1')
@@ -34,14 +35,15 @@ export type MemoryReading = Pick<NodeJS.MemoryUsage, 'rss' | 'heapUsed'>
 const MIB = 1024 * 1024
 /** The time between two readings, in milliseconds. */
 const PERIOD_MS = 5_000
-/** The growth of resident memory that counts as a burst, in bytes. Two readings of a quiet process differ by less. */
+/** The growth of resident memory that counts as a burst, in bytes. In a process with little work it varies by less. */
 const BURST_BYTES = 16 * MIB
 /** A larger heap is not collected: that would stop the process for up to 3 ms per MiB, and delay a lease's renewal. */
 const MOST_HEAP_BYTES = 64 * MIB
 
 /**
  * Returns memory to the operating system after bursts, such as large invalid answers from a server. By itself V8 keeps
- * the pages of collected objects, and is late to collect memory outside its heap, such as buffers.
+ * the pages of collected objects, and is late to collect memory outside its heap, such as buffers. Returns a function
+ * that stops this.
  */
 export function releaseMemory(
   clock: Clock,

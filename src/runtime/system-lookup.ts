@@ -18,16 +18,16 @@ const AGAIN_MS = 10_000
 const MOST_RUNNING = 2
 
 /**
- * The `lookup` option of `net.connect` and `tls.connect`, which resolves host names also while DNS fails. It asks the
- * system for each connection, as Node's own lookup does. If the system fails, or does not answer within 500 ms, the
- * result is the addresses of the last answer, however old they are: a process whose connections are stable resolves a
- * name only once.
+ * Makes the `lookup` option of `net.connect` and `tls.connect`. It resolves names that it has resolved before also
+ * while DNS fails. It asks the system for each connection, as Node's own lookup does. If the system fails, or does not
+ * answer within 500 ms, the result is the addresses of the last answer. They may be of any age, because a process whose
+ * connections are stable resolves a name only once.
  *
  * The answer that a name does not exist counts as a failure too. The C library also gives this answer if a name has
  * only IPv4 addresses and its A records cannot be read, and if only the right one of several search domains fails.
  *
- * Lookups of a name share a question that is not answered yet; after 10 s they share a second one. Node runs only two
- * lookups at a time, so many of one name would delay all others.
+ * Callers share a lookup of the same name that is in progress; after 10 s without an answer they share a second one.
+ * Node runs only two lookups at a time, so many lookups of one name would delay those of other names.
  *
  * @param nowMs - a clock that never goes back, in milliseconds
  */

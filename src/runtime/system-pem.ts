@@ -24,7 +24,7 @@ export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
   }
 }
 
-/** Throws if one of the two cannot be read. Node accepts an empty one, and then presents no certificate. */
+/** Throws if the certificate or the key cannot be parsed. Node accepts empty ones, and then presents no certificate. */
 export function checkReadable(cert: string, key: string): void {
   new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
 }

@@ -3,7 +3,7 @@ export class Trigger<Reason extends string> {
   #reasons = new Set<Reason>()
   #wake: (() => void) | undefined
 
-  /** A request during a reconciliation causes another one after it. */
+  /** Adds a request. A request during a reconciliation causes another reconciliation after it. */
   fire(reason: Reason): void {
     this.#reasons.add(reason)
     this.#wake?.()

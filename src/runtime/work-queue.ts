@@ -19,7 +19,9 @@ interface WorkQueueOptions<Key extends string> {
   readonly retry?: RetryRate | undefined
 }
 
-/** Limits retries by key and overall. The longer of the two delays counts. Defaults are client-go's. */
+/**
+ * Limits retries of each key and of all keys together. The longer of the two delays counts. Defaults are client-go's.
+ */
 export interface RetryRate {
   /** The first delay of a key in milliseconds; it doubles with each further retry. @default 5 */
   readonly firstMs?: number | undefined
@@ -46,9 +48,9 @@ interface RunOptions<Key extends string> {
  *
  * - fair: keys are handed out in the order in which they were added;
  * - stingy: a key that is added again before it is handed out is worked on once;
- * - one worker per key: a key that is added while it is being worked on is handed out once more, after `done`, never in
- *   parallel;
- * - many producers, many consumers, and a shutdown that both observe.
+ * - one worker per key: a key that is added while it is being worked on is handed out once more, after `done`, never
+ *   in parallel;
+ * - many producers, many consumers, and a shutdown that all of them observe.
  *
  * Not guaranteed: an order between a delayed key and one that is added when the delay ends.
  */
@@ -68,7 +70,7 @@ export class WorkQueue<Key extends string = string> {
   readonly #reserved = new Set<Key>()
   /** How often each key was added with rate limit, and since when. */
   readonly #failures = new Map<Key, { readonly count: number; readonly sinceMs: number }>()
-  /** The callers that wait for a key. Empty while a key is queued. */
+  /** The callers of `get` that wait for a key. Empty while a key is queued. */
   readonly #getters: ((key: Key | undefined) => void)[] = []
   #shuttingDown = false
 
@@ -92,7 +94,7 @@ export class WorkQueue<Key extends string = string> {
     if (!this.#processing.has(key)) this.#enqueue(key)
   }
 
-  /** Adds a key `delayMs` from now. Of several delays for one key the shortest counts. */
+  /** Adds a key `delayMs` from now. Of several delays for one key the one that ends first counts. */
   addAfter(key: Key, delayMs: number): void {
     if (this.#shuttingDown) return
     this.#observer?.retried(key)
@@ -113,10 +115,10 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The delay of
-   * the key is at most the time since its first failure, plus `firstMs`: a key that is also added for other reasons
-   * fails more often, but need not wait longer. client-go only counts failures, so many changes during an outage of
-   * seconds can cause a delay of minutes.
+   * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The key's own
+   * delay is at most the time since its first failure after `forget`, plus `firstMs`: a key that is also added for
+   * other reasons fails more often, but need not wait longer. client-go only counts failures, so many changes during an
+   * outage of seconds can cause a delay of minutes.
    */
   addRateLimited(key: Key): void {
     if (this.#shuttingDown) return
@@ -126,8 +128,8 @@ export class WorkQueue<Key extends string = string> {
     this.#failures.set(key, { count: count + 1, sinceMs })
     const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
-    // A key that is due sooner takes no token from the others. A key that waits for its retry gives its token back
-    // first, so that it holds one.
+    // A key that is due sooner takes no token from other keys. A key that already waits for a retry first gives its
+    // token back, so that it never holds two.
     if (dueMs <= nowMs + ownMs) {
       this.addAfter(key, ownMs)
       return
@@ -173,7 +175,10 @@ export class WorkQueue<Key extends string = string> {
     return this.#failures.get(key)?.count ?? 0
   }
 
-  /** The next key, once there is one; undefined when the queue is shut down and empty. Call `done` after its work. */
+  /**
+   * The next key, once there is one; undefined when the queue is shut down and empty. Pass the key to `done` after the
+   * work.
+   */
   get(): Promise<Key | undefined> {
     if (this.length > 0) return Promise.resolve(this.#dequeue())
     if (this.#shuttingDown) return Promise.resolve(undefined)
@@ -196,8 +201,9 @@ export class WorkQueue<Key extends string = string> {
   }
 
   /**
-   * Processes keys until `signal` is aborted; resolves when the running work is done. Keys that are still queued then
-   * are not processed. Rejects only with an error that `failed` throws, which also ends the run.
+   * Processes keys until `signal` is aborted, or the queue is shut down and empty; resolves when the running work is
+   * done. Keys that are queued at the abort are not processed. Rejects only with an error that `failed` throws, which
+   * also ends the run.
    */
   async run(options: RunOptions<Key>): Promise<void> {
     const { controller, unlink } = linkedController(options.signal)
@@ -247,7 +253,7 @@ export class WorkQueue<Key extends string = string> {
 
   #dequeue(): Key {
     const key = this.#queue[this.#head++] as Key
-    // Not by Array.shift, which would move all remaining keys each time.
+    // `Array.shift` would move all remaining keys each time.
     if (this.#head > 1024 && this.#head * 2 > this.#queue.length) {
       this.#queue = this.#queue.slice(this.#head)
       this.#head = 0

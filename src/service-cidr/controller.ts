@@ -80,7 +80,7 @@ export class DefaultServiceCidrController {
     await this.#loop.run(signal)
   }
 
-  /** Plans from the cache. If that plan requires more than a creation, plans again from a live read. */
+  /** Plans from the cache. If that plan has an action other than a creation, plans again from a live read. */
   async reconcile(signal: AbortSignal): Promise<void> {
     const { api } = this.#options
     const cached = this.#informer.store.get(ref)

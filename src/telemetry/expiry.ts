@@ -13,15 +13,17 @@ export type ExpiringKind =
   | 'health-tls-cert-file'
   | 'client-ca-file'
 
-/** The period of validity in wall time. The start is left out if it is unknown. */
+/**
+ * When a certificate or token is valid, in milliseconds since the Unix epoch. The start is left out if it is unknown.
+ */
 export interface Lifetime {
   readonly fromMs?: number | undefined
   readonly toMs: number
 }
 
 /**
- * Called at each reading with the lifetimes of the certificates or tokens in use. A file of authorities has several
- * lifetimes. A token without an expiry has none.
+ * Called at each reading of a file or token, with the lifetimes of the certificates or of the token in use. A file of
+ * authorities may have several. A token without an expiry has none.
  */
 export type ExpiryReporter = (kind: ExpiringKind, lifetimes: readonly Lifetime[]) => void
 

@@ -32,8 +32,8 @@ interface HealthAnswer {
 /**
  * Runs all checks of an endpoint except the excluded ones and answers as kube-apiserver does
  * (k8s.io/apiserver/pkg/server/healthz): `ok`, or the list of checks if `verbose` is set or a check fails. The list has
- * no reasons, because it is public. The metrics `kubernetes_healthcheck` and `kubernetes_healthchecks_total` record the
- * results.
+ * no reasons for failures, because the list is public. The metrics `kubernetes_healthcheck` and
+ * `kubernetes_healthchecks_total` record the results.
  */
 export async function answerHealth(options: {
   readonly endpoint: HealthEndpoint

@@ -13,17 +13,19 @@ import type { Logger } from './logger.ts'
 /** `node:http` is not imported, because an import also loads Node's fetch and WebSocket: 50 ms and 9 MiB. */
 export const { createServer } = process.getBuiltinModule('node:http')
 
-/** The limits of a public port, for all clients together. Times are in milliseconds. */
+/** The limits of a public port. Times are in milliseconds. */
 export const serverLimits = {
-  /** Open connections. A further one closes the oldest, so that idle connections block nobody. */
+  /**
+   * Open connections of all clients together. A further one closes the oldest, so that idle connections block nobody.
+   */
   connections: 100,
   /** Bytes of a request's line and headers together; longer ones are answered with 431. */
   headerBytes: 16_384,
   /** From the opening of a connection, or the first byte of a later request, to the last header. */
   headersMs: 5000,
-  /** To the last byte of a request. */
+  /** From the same moment to the last byte of the request. */
   requestMs: 10_000,
-  /** To the end of a TLS handshake. */
+  /** From the opening of a connection to the end of its TLS handshake. */
   handshakeMs: 5000,
   /** For a client to receive an answer. */
   answerMs: 10_000,
@@ -67,7 +69,10 @@ export function textAnswer(status: number, body: string): HttpAnswer {
 
 /** An answer that does not end by itself, such as server-sent events. */
 export interface HttpStream {
-  /** Writes the answer, and ends it when the server closes: otherwise it is cut off after a second. Must not throw. */
+  /**
+   * Writes the answer, and ends it when the server closes: otherwise the server cuts the answer off after a second.
+   * Must not throw.
+   */
   stream(response: ServerResponse): void
 }
 
@@ -247,17 +252,20 @@ function send(server: Server, request: IncomingMessage, response: ServerResponse
     'content-length': Buffer.byteLength(answer.body),
     'x-content-type-options': 'nosniff',
     'cache-control': 'no-cache, private',
-    // Request bodies are not read here, and may never end. A closing server would wait for an open connection.
+    // The connection ends after a request with a body, because bodies are not read here and may never end, and while
+    // the server closes, because the server would wait for it.
     ...((hasBody || !server.listening) && { connection: 'close' }),
     ...answer.headers,
   })
   response.end(answer.body)
 }
 
-/** The least time between two log lines about connections that cannot be accepted. */
+/** The least time between two log lines about connections that cannot be accepted, in milliseconds. */
 const UNACCEPTED_AGAIN_MS = 60_000
 
-/** Resolves with the address in use. Later errors of the server are logged. @throws ListenError */
+/**
+ * Resolves with the address in use. Later errors of the server are logged, at most once a minute. @throws ListenError
+ */
 export function listen(server: Server, host: string, port: number, logger: Logger): Promise<AddressInfo> {
   return new Promise((resolve, reject) => {
     let loggedMs = Number.NEGATIVE_INFINITY

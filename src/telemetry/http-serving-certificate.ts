@@ -33,7 +33,7 @@ export type ServingCertificate = SecureContextOptions & {
 /** Reads the files, and checks that they can be used together. @throws ServingCertificateError */
 export async function readServingCertificate(files: ServingCertificateFiles): Promise<ServingCertificate> {
   const { certFile, keyFile, clientCaFile } = files
-  // One after the other, so that the error names the first missing file.
+  // The files are read one after the other, so that the error names the first missing file.
   const cert = await readPemFile(certFile, failure)
   const key = await readPemFile(keyFile, failure)
   addSecret(key)
@@ -50,9 +50,9 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
 }
 
 /**
- * Passes changed files to the server, which started with `from`. New connections use the changed files. While the files
- * are unusable, as halfway through a rotation, the server continues with the previous certificates. The log gets one
- * line for each new error. Call the result to stop the readings.
+ * Reads the files every five seconds, and passes changed ones to the server, which started with `from`. New connections
+ * use the changed files. While the files are unusable, as halfway through a rotation, the server continues with the
+ * previous certificates. The log gets one line for each new error. Returns a function that stops the readings.
  */
 export function followServingCertificate(
   files: ServingCertificateFiles,

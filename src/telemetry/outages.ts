@@ -10,8 +10,8 @@ type HiddenLines = Readonly<Record<string, LogFields & { readonly times: number 
  * one when it ends.
  *
  * Each part notices an outage in its own way, and notices it repeatedly if the server sends invalid answers. While the
- * outage lasts, its consequences are logged at debug and counted in the line that ends it. A symptom that persists five
- * seconds after the end has another cause, so it is logged then.
+ * outage lasts, its consequences are logged at debug, and the line about its end counts them. A symptom that persists
+ * five seconds after the end has another cause, so it is logged then.
  */
 export class Outages {
   readonly #clock: Pick<Clock, 'monotonicMs'>
@@ -53,7 +53,10 @@ export class Outages {
     else logger.warn(fields, message)
   }
 
-  /** The warning about the symptom is repeated every `againMs` while the symptom is present. @default never repeated */
+  /**
+   * Makes a symptom. `againMs`: a call of `present` this long after the last warning repeats the warning. @default
+   * never repeated
+   */
   symptom({ againMs = Number.POSITIVE_INFINITY }: { readonly againMs?: number } = {}): Symptom {
     let state: 'absent' | 'hidden' | 'logged' = 'absent'
     let loggedMs = 0

@@ -32,7 +32,9 @@ interface EventLoopOptions {
   readonly metrics: Metrics
 }
 
-/** Measures how late timers fire, and logs a lateness of a second or more. The result ends the measurement. */
+/**
+ * Measures how late timers fire, and logs a lateness of a second or more. Returns a function that ends the measurement.
+ */
 export function watchEventLoop({ clock, logger, metrics }: EventLoopOptions): Cancel {
   const latenessesMs: number[] = []
   const lag = metrics.gauge({

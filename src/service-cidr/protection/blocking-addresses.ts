@@ -24,11 +24,11 @@ interface Entry {
 }
 
 /**
- * The IPAddresses that block each ServiceCIDR under deletion: without it they would be in no ServiceCIDR.
+ * For each ServiceCIDR under deletion, the IPAddresses that block it: without the ServiceCIDR they would be in none.
  *
  * All IPAddresses, perhaps a million, are read when a deletion begins, and again when the ServiceCIDRs that overlap the
- * deleted one change. Otherwise a change of an IPAddress costs a few comparisons, and nothing while no ServiceCIDR is
- * being deleted.
+ * one under deletion change. Otherwise a change of an IPAddress costs a few comparisons, and nothing while no
+ * ServiceCIDR is being deleted.
  */
 export class BlockingAddresses {
   readonly #ipAddresses: Iterable<IpAddress>

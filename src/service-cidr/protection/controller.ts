@@ -21,9 +21,12 @@ export const SERVICE_CIDR_CONTROLLER = 'service-cidr-controller'
 
 /** How many ServiceCIDRs may be worked on at the same time; as in kube-controller-manager. */
 const WORKERS = 5
-/** The longest back-off of a failed ServiceCIDR. It is short, because there are few ServiceCIDRs. */
+/** The longest back-off of a failed ServiceCIDR, in milliseconds. It is short, because there are few ServiceCIDRs. */
 const LONGEST_RETRY_MS = 60_000
-/** If a copy differs from the server, the ServiceCIDR is checked again after this time. */
+/**
+ * If a live read finds an IPAddress that the copies lack, the ServiceCIDR is checked again after this many
+ * milliseconds.
+ */
 const STALE_COPY_MS = 10_000
 
 export interface ServiceCidrProtectionOptions {
@@ -37,8 +40,8 @@ export interface ServiceCidrProtectionOptions {
 }
 
 /**
- * Protects every ServiceCIDR with a finalizer, makes it Ready, and lets its deletion finish only when no IPAddress
- * needs it any more, as kube-controller-manager's service-cidr-controller does (pkg/controller/servicecidrs).
+ * Does the work of kube-controller-manager's service-cidr-controller (pkg/controller/servicecidrs): gives every
+ * ServiceCIDR a finalizer, makes it Ready, and lets its deletion finish only when no IPAddress needs the ServiceCIDR.
  *
  * The controller plans from the copies of its informers. The resourceVersion guards each change of the finalizers: if
  * the ServiceCIDR has changed since the plan, the write fails. Before the controller removes a finalizer, it reads
@@ -53,7 +56,10 @@ export class ServiceCidrProtectionController implements WorkloadController {
   /** The ServiceCIDRs whose failure was logged as a warning, until a sync succeeds. */
   readonly #warned = new Set<string>()
   readonly #blocking: BlockingAddresses
-  /** The answer to the last write, by name: without it, a write would be repeated until the copy shows it. */
+  /**
+   * The answers to the last write of each ServiceCIDR, by name. Without them, a write would be repeated until the copy
+   * shows its result.
+   */
   readonly #written = new Map<string, ServiceCidr>()
   readonly #subscriptions: readonly (() => void)[]
 
@@ -140,7 +146,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     return false
   }
 
-  /** The copy, or the answer to the last write of this process if the copy is older. */
+  /** The informer's copy, or the answer to the last write of this process if the copy is older. */
   #current(name: string): ServiceCidr | undefined {
     const copy = this.#serviceCidrs.store.get({ name })
     const written = this.#written.get(name)
@@ -149,7 +155,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     return copy
   }
 
-  /** Returns false if the ServiceCIDR is gone. @throws KubeError for every other refusal. */
+  /** Returns false if the ServiceCIDR is gone. @throws KubeError for every other failure. */
   async #write(
     action: Exclude<ProtectionAction, { readonly type: 'wait' }>,
     serviceCidr: ServiceCidr,
@@ -186,7 +192,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
     return true
   }
 
-  /** Records an Event in upstream's words; none for an outage. */
+  /** Records an Event in upstream's words, unless the failure is an outage. */
   #reportFailure(serviceCidr: ServiceCidr, error: unknown): void {
     if (!isKubeError(error) || isAwayOrBusy(error)) return
     const regarding = referenceIn(serviceCidrs, serviceCidr)
@@ -212,7 +218,8 @@ export class ServiceCidrProtectionController implements WorkloadController {
   #logFailure(serviceCidr: string, error: unknown): void {
     const retries = this.#queue.numRequeues(serviceCidr)
     const fields = { serviceCidr, retries, error }
-    // At debug: a conflict is normal, `Availability` logs an outage once, and retries would fill the log.
+    // These failures are logged at debug: a conflict is normal, `Availability` logs an outage once, and retries would
+    // fill the log.
     if (isAwayOrBusy(error) || isKubeError(error, 'Conflict') || this.#warned.has(serviceCidr)) {
       this.#options.logger.debug(fields, 'a sync failed')
     } else {

@@ -4,7 +4,7 @@ import { rangesOf } from '../../repair/ip-address/service-ips.ts'
 import { PROTECTION_FINALIZER } from './protection-plan.ts'
 
 /**
- * The ServiceCIDRs that have addresses in common with this one, including this one if it is in `all`. Upstream:
+ * The ServiceCIDRs in `all` that have addresses in common with `serviceCidr`, which may be one of them. Upstream:
  * `overlappingServiceCIDRs` in pkg/controller/servicecidrs.
  */
 export function overlapping(serviceCidr: ServiceCidr, all: readonly ServiceCidr[]): readonly ServiceCidr[] {
@@ -21,7 +21,7 @@ export interface Coverage {
 }
 
 /**
- * Compares a ServiceCIDR with the others that remain after its deletion. Pure. Upstream: `canDeleteCIDR` in
+ * Compares a ServiceCIDR with those that remain after its deletion. Pure. Upstream: `canDeleteCIDR` in
  * pkg/controller/servicecidrs. Upstream also counts ServiceCIDRs that are being deleted. So if two with the same
  * addresses are deleted together, both may go, and their addresses are then in no ServiceCIDR. Here, of two that are
  * being deleted, only the one whose deletion began first may rely on the other.

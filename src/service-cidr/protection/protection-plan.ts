@@ -6,8 +6,8 @@ import { type ReadyCondition, readyConditionOf } from '../ready-condition.ts'
 export const PROTECTION_FINALIZER = 'networking.k8s.io/service-cidr-finalizer'
 
 /**
- * A deletion takes at least this long, in milliseconds. An API server that does not know of the deletion yet may still
- * allocate an address from the ServiceCIDR. Upstream's `deletionGracePeriod`.
+ * A deletion takes at least this long, in milliseconds. In this time an API server that does not know of the deletion
+ * yet may still allocate an address from the ServiceCIDR. Upstream's `deletionGracePeriod`.
  */
 export const DELETION_GRACE_MS = 10_000
 
@@ -24,12 +24,12 @@ export type ProtectionAction =
   | { readonly type: 'add-finalizer'; readonly finalizers: readonly string[] }
   | { readonly type: 'remove-finalizer'; readonly finalizers: readonly string[] }
   | { readonly type: 'set-condition'; readonly condition: ReadyCondition }
-  /** Plan again after this time. */
+  /** Plan again after `forMs` milliseconds. */
   | { readonly type: 'wait'; readonly forMs: number }
 
 export interface ProtectionObservation {
   readonly serviceCidr: ServiceCidr
-  /** Whether there are IPAddresses that no other ServiceCIDR includes. Used only if this one is being deleted. */
+  /** Whether an IPAddress is in this ServiceCIDR and in no other. Used only if this ServiceCIDR is being deleted. */
   readonly isBlocked: boolean
   /** Wall time, because the deletionTimestamp is the wall time of an API server. */
   readonly nowMs: number

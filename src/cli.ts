@@ -120,7 +120,7 @@ async function addFlags(command: Command, { groups, argument: operand }: Command
   const { defaultTextOf, flagOf, inputKindOf } = await import('./documents/option.ts')
   for (const { title, options } of groups) {
     for (const [key, option] of Object.entries(options)) {
-      // If an argument follows the flags, a switch must not take it for its value.
+      // If the command has an argument, a switch before it must not take the argument as its value.
       const toggle = operand === undefined ? '[BOOL]' : ''
       const value = option.bare === undefined ? `<${option.metavar}>` : `[${option.metavar}]`
       const argument = option.metavar === undefined ? toggle : value

@@ -12,7 +12,7 @@ const usualNames = [
   'node-port-repair',
 ] as const
 
-/** The duties of a kube-controller-manager, for clusters without one. A duty of these is on only if it is named. */
+/** The duties of a kube-controller-manager, for clusters without one. Each is on only if it is named. */
 export const workloadControllerNames = [
   'endpoints',
   'endpointslice',
@@ -81,9 +81,9 @@ function refuse(name: string): never {
 export const ALLOCATIONS_HOOK = 'poststarthook/start-service-ip-repair-controllers'
 
 /**
- * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` is not
- * here, for two reasons: a kube-apiserver lists the hook `bootstrap-controller` even if its reconciler is off, and with
- * another lease store the server and the master can both do the duty.
+ * The post-start hooks that show, in `/readyz?verbose`, that a server does a duty itself. `kubernetes-service` has no
+ * entry, for two reasons: a kube-apiserver lists the hook `bootstrap-controller` even if its reconciler is off, and
+ * with another lease store the server and the master can both do the duty.
  */
 const HOOKS: Readonly<Partial<Record<ControllerName, string>>> = {
   'system-namespaces': 'poststarthook/start-system-namespaces-controller',

@@ -35,8 +35,8 @@ export interface DutySymptoms {
 
 /**
  * The condition of a duty after another check. Pure. A crash degrades the duty at once, another fault when it has
- * lasted for `timeoutMs`. Time with `away` does not count: the `timeoutMs` begin again after it. A degraded duty stays
- * degraded while it has a fault.
+ * lasted for `timeoutMs`. This time begins anew after a check with `away`. A degraded duty stays degraded while it has
+ * a fault.
  */
 export function nextCondition(
   before: DutyCondition,
@@ -187,8 +187,8 @@ export interface SupervisedOptions {
 
 /**
  * Does a duty, term after term, until the signal is aborted; never rejects. A term handles failures of servers itself,
- * so a term that rejects or ends early is a programming error. That is reported to `health`, and the next term begins
- * after a wait.
+ * so a term that rejects, or ends before the abort, is a programming error. That is reported to `health`, and the next
+ * term begins after a wait.
  */
 export async function supervised(
   { make, health, clock, random }: SupervisedOptions,

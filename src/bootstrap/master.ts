@@ -227,7 +227,9 @@ function servedResources(
   return served
 }
 
-/** Why this master's own API server does not serve reliably; undefined if it is ready and has answered within a TTL. */
+/**
+ * Why this master's own API server does not serve reliably; undefined if it is ready and answered within the last TTL.
+ */
 function serverFault(monitor: ReadinessMonitor, clock: Clock, leaseTtlMs: number): string | undefined {
   const { state, lastAnswerMs } = monitor
   if (lastAnswerMs === undefined) return 'own API server has not answered yet'
@@ -324,9 +326,9 @@ const CLUSTER_IP_TAKEN = 'provided IP is already allocated'
 
 /**
  * Resolves when `settled` does. After the first ready answer, checks every `timeoutMs` whether the server refuses
- * something that the start needs, and then rejects. A server that starts refuses requests until its admission and RBAC
- * are ready. A refusal that lasts longer does not end by itself, and a program that only logs it would seem to work. An
- * outage is no refusal.
+ * something that the start needs, and rejects if it does. A server that starts refuses requests until its admission and
+ * RBAC are ready. A refusal that lasts longer does not end by itself, and a program that only logs it would seem to
+ * work. An outage is no refusal.
  *
  * The ClusterIP of `default/kubernetes` may be taken only for a while: after a creation of the Service that failed
  * halfway, a repair deletes the IPAddress, or frees the bit in its third full pass. A process that ended before that

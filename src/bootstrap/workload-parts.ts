@@ -59,7 +59,7 @@ export type WorkloadHealth = (name: WorkloadControllerName) => Pick<DutyHealth, 
 
 /**
  * Returns a function that runs the controllers while this process leads, until the signal is aborted; undefined if none
- * of them was requested.
+ * of the controllers was requested.
  */
 export function composeWorkloads(
   options: MasterOptions,
@@ -210,7 +210,7 @@ function makerOf(name: WorkloadControllerName, options: MasterOptions, ports: Pa
 
 /**
  * Returns a function to be called once per term. It returns those inputs of a controller that are the same in all
- * terms, and the metrics then forget the keys in the queue of the previous term.
+ * terms, and makes the metrics forget the keys in the previous term's queue.
  */
 function contextOf(
   queue: string,

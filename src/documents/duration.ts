@@ -75,7 +75,7 @@ export function formatDuration(durationMs: number): string {
 
 /** The nanoseconds in a fraction of a unit, truncated as in Go, which also computes with doubles. */
 function fractionNs(fraction: string, unitNs: number): bigint {
-  // Like Go, this ignores further digits when the number exceeds a signed 64-bit integer.
+  // Like Go, this ignores further digits when the number would exceed a signed 64-bit integer.
   let value = 0n
   let scale = 1
   for (const digit of fraction) {
@@ -95,8 +95,7 @@ function decimal(value: bigint, places: number): string {
 }
 
 /**
- * The default maximum, in milliseconds. Hardly any setting needs a longer duration, so a longer one probably has a
- * wrong unit.
+ * The default maximum, in milliseconds. No setting needs a longer duration, so a longer one probably has a wrong unit.
  */
 const LONGEST_MS = 24 * 3_600_000
 

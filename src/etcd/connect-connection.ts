@@ -60,9 +60,9 @@ const noTimer: Timer = { kind: 'none', dueMs: 0, cancel() {} }
  * One HTTP/2 connection to one endpoint. It is open once the server's SETTINGS have arrived. No request is sent before
  * that, so a caller that fails to open a connection may use another server.
  *
- * While streams are open, pings detect a dead peer that the network does not report. An unanswered request detects it
- * within three seconds, or within eight if the server has sent nothing on a stream since the last ping. A silent watch
- * detects it within eight seconds.
+ * While streams are open, pings detect a dead peer that the network does not report. While a request is unanswered,
+ * that takes at most three seconds, or eight if the server has sent nothing on a stream since the last ping. In a
+ * silent watch it takes at most eight seconds.
  */
 export class EtcdConnection {
   /** The origin of requests, as the connect library needs it. */

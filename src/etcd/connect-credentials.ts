@@ -40,11 +40,12 @@ interface Loaded {
 }
 
 /**
- * A request on an open connection starts a reading of the files if the last one began this long ago, in milliseconds.
+ * A request on an open connection starts a reading of the files if the last reading began this many milliseconds ago.
  */
 const REREAD_MS = 60_000
 /**
- * If an earlier reading succeeded, a connection waits for the next one until this many milliseconds after its start.
+ * A new connection waits for a reading only until the reading has taken this long, in milliseconds, if an earlier
+ * reading succeeded.
  */
 const PATIENCE_MS = 1_000
 

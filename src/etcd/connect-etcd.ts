@@ -51,10 +51,10 @@ export interface ConnectEtcdOptions extends CredentialFiles {
  *
  * An endpoint fails when it cannot be reached within 2 s, when its connection is found dead (within 3 s), when it does
  * not answer within `requestTimeoutMs`, or when it answers that it cannot serve, such as without a leader. The client
- * then tries the next endpoint. So a lease of 15 s that is renewed every 10 s survives the loss of one server, and one
- * that hangs. Reads, grants and watches are repeated. A write that may have happened is not repeated: it rejects, and
- * the caller must read. A write that certainly had no effect goes to the next endpoint. With the default timeout, no
- * call but `watch` takes longer than 12 s once the certificate files have been read.
+ * then tries the next endpoint. So a lease of 15 s that is renewed every 10 s survives if one server is gone, or hangs.
+ * Reads, grants and watches are repeated. A write that may have happened is not repeated: it rejects, and the caller
+ * must read. A write that certainly had no effect goes to the next endpoint. With the default timeout, no call but
+ * `watch` takes longer than 12 s once the certificate files have been read.
  */
 export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
   return new ConnectedEtcd(options)

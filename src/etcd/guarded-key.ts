@@ -7,10 +7,7 @@ import type { EtcdKv, KeyValue } from './kv.ts'
  */
 const MAX_UNANSWERED = 256
 
-/**
- * A key that this process writes by compare-and-put. It remembers its last write, so the next write needs no read
- * before.
- */
+/** A key that this process writes by compare-and-put. It remembers its last write, so the next write needs no read. */
 export class GuardedKey {
   readonly key: string
   readonly #etcd: EtcdKv
@@ -34,8 +31,8 @@ export class GuardedKey {
   }
 
   /**
-   * Whether this stored value and lease are those of a failed write by this process. On kine another process may have
-   * written the same value under the same lease id.
+   * Whether this stored value and lease are those of a failed write by this process. On kine that proves less: another
+   * process may have written the same value under the same lease id.
    */
   isUnanswered({ value, lease }: KeyValue): boolean {
     return this.#unanswered.some((sent) => sent.lease === lease && Buffer.compare(sent.value, value) === 0)

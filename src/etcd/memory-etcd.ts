@@ -302,7 +302,7 @@ interface StoredVersion {
   readonly lease: bigint
 }
 
-/** The versions of all keys that are not compacted. Each write increments the revision of the whole store. */
+/** All versions of all keys, except the compacted versions. Each write increments the revision of the whole store. */
 class KeyHistory {
   /** The versions of each key, oldest first. */
   readonly #versions = new Map<string, StoredVersion[]>()

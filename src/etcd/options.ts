@@ -92,7 +92,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
       throw new EtcdEndpointError(`${JSON.stringify(text)} has no socket path; use unix:///path/to/socket`)
     return { text, tls: false, socketPath, host: 'localhost', port: 0 }
   }
-  // This check comes before all that quote what is left of the text.
+  // This check precedes those below, because their messages quote the text.
   if (text.includes('@')) {
     throw new EtcdEndpointError('an endpoint must not contain a user name or password; use a client certificate')
   }

@@ -13,7 +13,7 @@ export interface Field {
    */
   readonly type: string
   readonly holds: 'one' | 'list' | 'map'
-  /** `?` in the text: Go writes an empty scalar or message in protobuf, but not in JSON. */
+  /** `?` in the text: Go writes an empty scalar in protobuf, but not in JSON. */
   readonly omitEmpty: boolean
 }
 

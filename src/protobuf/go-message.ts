@@ -12,7 +12,7 @@ import { type MapEntry, MapEntrySchema } from './gen/k8s.io/apimachinery/pkg/api
 /**
  * The fields that are pointers (or nil slices) in Go, and are therefore left out when they are not set. The code that
  * gogo protobuf generates for k8s.io/api writes every other singular field, even when it is empty. Time is a special
- * case: of a zero Time it writes no field.
+ * case: that code writes no field of a zero Time.
  */
 const pointers: ReadonlySet<string> = new Set([
   'k8s.io.api.core.v1.EndpointAddress.targetRef',

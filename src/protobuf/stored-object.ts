@@ -59,7 +59,7 @@ export function decodeStored<Desc extends DescMessage>(kind: StoredKind<Desc>, v
 
 /**
  * The bytes to store for an object: in the envelope from which it was read, or in a new one. The fields are written as
- * they are: a caller adds those that kube-apiserver always writes with {@link asGoWrites}.
+ * they are. A caller uses {@link asGoWrites} to add those that kube-apiserver always writes.
  */
 export function encodeStored<Desc extends DescMessage>(
   kind: StoredKind<Desc>,

@@ -32,7 +32,7 @@ export interface TrimmedReader {
   /** Reads the answer to a list request: `{ metadata, items }` of the list, or a Status. */
   answer(bytes: Uint8Array): unknown
   /**
-   * Reads the event in one frame of a watch: `{ type, object }`. `bytes` do not have the frame's length. Of a bookmark,
+   * Reads the event in one frame of a watch: `{ type, object }`. `bytes` begin after the frame's length. Of a bookmark,
    * the resourceVersion and all annotations are read.
    */
   event(bytes: Uint8Array): unknown

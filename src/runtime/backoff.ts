@@ -18,7 +18,7 @@ export interface Backoff {
   reset(): void
 }
 
-/** The first delay is `firstMs`. Each further delay is twice the one before, up to `maxMs`. The jitter comes on top. */
+/** The first delay is `firstMs`. Each further delay is twice the one before, up to `maxMs`. Jitter applies last. */
 export function exponentialBackoff(options: BackoffOptions, random: Random): Backoff {
   const { firstMs, maxMs, jitter = 0 } = options
   let delayMs = Math.min(firstMs, maxMs)

@@ -13,7 +13,7 @@ export function memoize<T>(read: (text: string) => T, limit: number): (text: str
   }
 }
 
-/** The value of `key`. If there is none, `make` creates the value, and it is set. */
+/** Returns the value of `key`. If there is none, first sets the value that `make` returns. */
 export function getOrMake<Key, Value>(
   entries: { get(key: Key): Value | undefined; set(key: Key, value: Value): unknown },
   key: Key,

@@ -10,8 +10,8 @@ import { type Cancel, type Clock, every } from './clock.ts'
  *   collect the young one, which may then take up to 16 MiB more on two processors, until the marking ends.
  *   `--no-separate-gc-phases` would avoid this, but the resident memory hardly changes, and V8 itself is hardly tested
  *   with it.
- * - WebAssembly (here only undici's HTTP parser) is not compiled a second time with optimization. A second
- *   compilation takes 10 MiB, which are never returned, and processor time at each start, and makes no request faster.
+ * - WebAssembly (here only undici's HTTP parser) is not compiled a second time with optimization. A second compilation
+ *   takes 10 MiB, which are never returned, and processor time at each start, and makes no request faster.
  */
 export function limitMemory(): void {
   setFlagsFromString('--semi-space-growth-factor=1')
@@ -35,7 +35,10 @@ export type MemoryReading = Pick<NodeJS.MemoryUsage, 'rss' | 'heapUsed'>
 const MIB = 1024 * 1024
 /** The time between two readings, in milliseconds. */
 const PERIOD_MS = 5_000
-/** The growth of resident memory that counts as a burst, in bytes. In a process with little work it varies by less. */
+/**
+ * The growth of resident memory that counts as a burst, in bytes. Between two readings of an idle process it varies by
+ * less.
+ */
 const BURST_BYTES = 16 * MIB
 /** A larger heap is not collected: that would stop the process for up to 3 ms per MiB, and delay a lease's renewal. */
 const MOST_HEAP_BYTES = 64 * MIB

@@ -89,5 +89,5 @@ export function nameLookup(nowMs: () => number = () => performance.now()): Looku
   }
 }
 
-/** For all connections of this process: one name has the same addresses for all of them. */
+/** All connections of this process use this lookup, so that they share lookups in progress and last answers. */
 export const sharedLookup = nameLookup()

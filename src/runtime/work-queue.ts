@@ -48,8 +48,8 @@ interface RunOptions<Key extends string> {
  *
  * - fair: keys are handed out in the order in which they were added;
  * - stingy: a key that is added again before it is handed out is worked on once;
- * - one worker per key: a key that is added while it is being worked on is handed out once more, after `done`, never
- *   in parallel;
+ * - one worker per key: a key that is added while it is being worked on is handed out once more, after `done`, never in
+ *   parallel;
  * - many producers, many consumers, and a shutdown that all of them observe.
  *
  * Not guaranteed: an order between a delayed key and one that is added when the delay ends.

@@ -23,7 +23,7 @@ export const serverLimits = {
   headerBytes: 16_384,
   /** From the opening of a connection, or the first byte of a later request, to the last header. */
   headersMs: 5000,
-  /** From the same moment to the last byte of the request. */
+  /** From the same moment as for `headersMs` to the last byte of the request. */
   requestMs: 10_000,
   /** From the opening of a connection to the end of its TLS handshake. */
   handshakeMs: 5000,
@@ -252,8 +252,8 @@ function send(server: Server, request: IncomingMessage, response: ServerResponse
     'content-length': Buffer.byteLength(answer.body),
     'x-content-type-options': 'nosniff',
     'cache-control': 'no-cache, private',
-    // The connection ends after a request with a body, because bodies are not read here and may never end, and while
-    // the server closes, because the server would wait for it.
+    // A request with a body ends the connection, because bodies are not read here and may never end. While the server
+    // closes, every answer ends its connection, because the server waits for open ones.
     ...((hasBody || !server.listening) && { connection: 'close' }),
     ...answer.headers,
   })

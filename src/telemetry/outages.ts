@@ -54,8 +54,7 @@ export class Outages {
   }
 
   /**
-   * Makes a symptom. `againMs`: a call of `present` this long after the last warning repeats the warning. @default
-   * never repeated
+   * Makes a symptom. `againMs`: how long after the last warning a call of `present` repeats the warning. @default never
    */
   symptom({ againMs = Number.POSITIVE_INFINITY }: { readonly againMs?: number } = {}): Symptom {
     let state: 'absent' | 'hidden' | 'logged' = 'absent'

@@ -8,7 +8,7 @@ import {
 } from '../../kube/resources.ts'
 import { ageColumn, nameColumn } from '../columns.ts'
 import { equalJson } from '../decode.ts'
-import { type Draft, type Kind, member } from '../kind.ts'
+import { type Draft, type Kind, type Members, member } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'
 import * as s from '../schema.ts'
@@ -71,6 +71,10 @@ export const configMapKind: Kind = {
     },
     ageColumn,
   ],
+  withDefaults(draft) {
+    checkBase64(configMaps, member(draft, 'binaryData'))
+    return draft
+  },
   validate(draft, errors, live) {
     checkImmutable(draft, ['data', 'binaryData'], errors, live)
     checkKeys(draft, 'data', errors)
@@ -165,15 +169,17 @@ export const secretKind: Kind = {
   },
 }
 
-/** @throws Refusal 400, in the words of Go's decoder */
-function checkBase64(text: string): void {
-  // Go skips line ends, but counts them as input bytes.
-  const letters = /^[A-Za-z0-9+/\r\n]*/.exec(text)?.[0] ?? ''
-  const padding = text.slice(letters.length)
-  const used = letters.replaceAll(/[\r\n]/g, '').length
-  const wanted = (4 - (used % 4)) % 4
-  if (padding.replaceAll(/[\r\n]/g, '') === '='.repeat(wanted) && wanted < 3) return
-  throw cannotDecode(secrets, `illegal base64 data at input byte ${letters.length}`)
+/** Refuses values that are not base64. @throws Refusal 400, in the words of Go's decoder */
+function checkBase64(resource: Kind['resource'], data: Members): void {
+  for (const text of Object.values(data).map(String)) {
+    // Go skips line ends, but counts them as input bytes.
+    const letters = /^[A-Za-z0-9+/\r\n]*/.exec(text)?.[0] ?? ''
+    const padding = text.slice(letters.length)
+    const used = letters.replaceAll(/[\r\n]/g, '').length
+    const wanted = (4 - (used % 4)) % 4
+    if (padding.replaceAll(/[\r\n]/g, '') === '='.repeat(wanted) && wanted < 3) continue
+    throw cannotDecode(resource, `illegal base64 data at input byte ${letters.length}`)
+  }
 }
 
 /** Moves the strings of `stringData` to `data`, encoded in base64. @throws Refusal 400 */
@@ -183,7 +189,7 @@ function withDataOfStrings(draft: Draft): Draft {
     ([key, text]) => [key, Buffer.from(String(text)).toString('base64')] as const,
   )
   const data = { ...member(draft, 'data'), ...Object.fromEntries(texts) }
-  for (const value of Object.values(data)) checkBase64(String(value))
+  checkBase64(secrets, data)
   return { type: 'Opaque', ...secret, ...(Object.keys(data).length === 0 ? {} : { data }) }
 }
 

@@ -113,6 +113,18 @@ test('Secret data that is not base64 is refused with the position of the error',
   }
 })
 
+test('binaryData of a ConfigMap that is not base64 is refused', async () => {
+  const embedded = await Embedded.started()
+  const path = '/api/v1/namespaces/default/configmaps'
+  const metadata = { name: 'one' }
+  const { status, body } = await embedded.send('POST', path, { metadata, binaryData: { a: '!!' } })
+  const why = 'ConfigMap in version "v1" cannot be handled as a ConfigMap: illegal base64 data at input byte 0'
+  assert.deepEqual([status, body.message], [400, why])
+  assert.equal((await embedded.send('POST', path, { metadata, binaryData: { a: 'YQ==' } })).status, 201)
+  await embedded.send('PATCH', `${path}/one`, { binaryData: { b: '!!' } }, mergePatch)
+  assert.deepEqual((await embedded.send('GET', `${path}/one`)).body.binaryData, { a: 'YQ==' })
+})
+
 test('an immutable Secret or ConfigMap refuses changes of data and immutable, but not of labels', async () => {
   for (const path of [secrets, '/api/v1/namespaces/default/configmaps']) {
     const embedded = await Embedded.started()

@@ -119,13 +119,10 @@ function immutablePart(spec: Members, before: Members): object {
   const isGated = listMember(before, 'schedulingGates').length > 0
   const { nodeSelector: _selector, affinity: _affinity, ...ungated } = fixed
   const imageless = (field: string) => listMember(spec, field).map(({ image: _image, ...rest }) => rest)
-  const grace = spec.terminationGracePeriodSeconds
-  const wasNegative = Number(before.terminationGracePeriodSeconds) < 0
   return {
     ...(isGated ? ungated : fixed),
     containers: imageless('containers'),
     initContainers: imageless('initContainers'),
-    terminationGracePeriodSeconds: wasNegative && grace === 1 ? before.terminationGracePeriodSeconds : grace,
   }
 }
 

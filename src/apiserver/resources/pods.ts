@@ -135,7 +135,7 @@ export const podKind: Kind = {
   ],
   withDefaults: (draft) => ({
     ...draft,
-    spec: { restartPolicy: 'Always', terminationGracePeriodSeconds: DEFAULT_GRACE_SECONDS, ...member(draft, 'spec') },
+    spec: withGracePeriod({ restartPolicy: 'Always', ...member(draft, 'spec') }),
     ...(draft.status === undefined ? {} : { status: withBothAddresses(member(draft, 'status')) }),
   }),
   forCreate: (draft) => ({ ...withFirstGeneration(draft), status: { phase: 'Pending' } }),
@@ -145,6 +145,12 @@ export const podKind: Kind = {
     if (live !== undefined) validatePodUpdate(draft, live, errors)
   },
   graceSeconds,
+}
+
+/** The spec with a grace period. Like upstream's conversion, replaces a negative period by one second. */
+function withGracePeriod(spec: Members): Members {
+  const { terminationGracePeriodSeconds: seconds = DEFAULT_GRACE_SECONDS } = spec
+  return { ...spec, terminationGracePeriodSeconds: typeof seconds === 'number' && seconds < 0 ? 1 : seconds }
 }
 
 /**
@@ -167,7 +173,7 @@ function graceSeconds(pod: StoredObject, asked: number | undefined): number {
   const { phase } = member(pod, 'status')
   if (!nodeName || phase === 'Failed' || phase === 'Succeeded') return 0
   const grace = asked ?? Number(terminationGracePeriodSeconds ?? DEFAULT_GRACE_SECONDS)
-  return Math.max(0, Math.min(grace, MAX_GRACE_SECONDS))
+  return Math.min(grace, MAX_GRACE_SECONDS)
 }
 
 function containerStatuses(pod: StoredObject): readonly Members[] {

@@ -103,11 +103,21 @@ test('a Pod update with the empty values that Go clients send is accepted', asyn
   assert.equal((await embedded.send('PUT', one, { ...body, spec })).status, 200)
 })
 
-test('a negative grace period may become 1, and a gated Pod may change its nodeSelector', async () => {
+test('a Pod with a negative grace period gets a period of 1 second', async () => {
   const embedded = await Embedded.started()
-  const spec = { containers: [main], terminationGracePeriodSeconds: -1, schedulingGates: [{ name: 'a/b' }] }
+  const spec = { containers: [main], nodeName: 'node', terminationGracePeriodSeconds: -5 }
+  const { body: created } = await embedded.send('POST', pods, { metadata: { name: 'one' }, spec })
+  assert.equal(created.spec.terminationGracePeriodSeconds, 1)
+  assert.equal((await embedded.send('PUT', one, { ...created, spec: { ...created.spec, ...spec } })).status, 200)
+  assert.equal((await embedded.send('DELETE', one)).body.metadata.deletionGracePeriodSeconds, 1)
+  assert.equal((await embedded.send('GET', one)).status, 200)
+})
+
+test('a gated Pod may change its nodeSelector', async () => {
+  const embedded = await Embedded.started()
+  const spec = { containers: [main], schedulingGates: [{ name: 'a/b' }] }
   await embedded.send('POST', pods, { metadata: { name: 'one' }, spec })
-  const change = { spec: { terminationGracePeriodSeconds: 1, nodeSelector: { a: 'b' }, schedulingGates: null } }
+  const change = { spec: { nodeSelector: { a: 'b' }, schedulingGates: null } }
   assert.equal((await embedded.send('PATCH', one, change, 'application/merge-patch+json')).status, 200)
   const further = { spec: { nodeSelector: { a: 'c' } } }
   assert.equal((await embedded.send('PATCH', one, further, 'application/merge-patch+json')).status, 422)

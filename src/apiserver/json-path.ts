@@ -1,12 +1,15 @@
+const everyItem = Symbol('every item')
+
 /** The name of a member, the index of an item, every item, or the items that have this value at a path. */
-type Step = string | number | '*' | { readonly path: readonly Step[]; readonly value: string }
+type Step = string | number | typeof everyItem | { readonly path: readonly Step[]; readonly value: string }
 
 /** Reads the value at a path in an object; undefined if there is none. */
 export type JsonPath = (object: unknown) => unknown
 
 /**
  * Parses a JSONPath in the form that CustomResourceDefinitions use for printer columns, selectable fields and
- * subresources: `.spec.replicas`, `.items[0]`, `.a\.b`, `['a.b']`, `.conditions[?(@.type=="Ready")].status`. If a path
+ * subresources: `.spec.replicas`, `.items[0]`, `.a\.b`, `['a.b']`, `.conditions[?(@.type=="Ready")].status`. As in
+ * client-go, `.*` and `['*']` mean `[*]`, and a backslash makes the next character literal, also in quotes. If a path
  * leads to several values, the first one counts. Returns undefined for a path of another form.
  */
 export function parseJsonPath(text: string): JsonPath | undefined {
@@ -26,11 +29,9 @@ function stepsOf(text: string): readonly Step[] | undefined {
     const match = pattern.exec(path)
     if (match === null) return undefined
     const [, name, index, all, single, double, filter, value = ''] = match
-    const quoted = single ?? double
-    if (name !== undefined) steps.push(name.replaceAll(/\\(.)/g, '$1'))
+    const member = name ?? single ?? double ?? all
+    if (member !== undefined) steps.push(member === '*' ? everyItem : member.replaceAll(/\\(.)/g, '$1'))
     else if (index !== undefined) steps.push(Number(index))
-    else if (all !== undefined) steps.push('*')
-    else if (quoted !== undefined) steps.push(quoted)
     else steps.push({ path: stepsOf(filter ?? '') ?? [], value })
   }
   return steps.length === 0 ? undefined : steps
@@ -57,7 +58,7 @@ export function valueText(value: unknown): string {
 function* taken(value: unknown, step: Step): Generator<unknown, void, undefined> {
   if (typeof value !== 'object' || value === null) return
   const items: readonly unknown[] = Array.isArray(value) ? value : []
-  if (step === '*') yield* items
+  if (step === everyItem) yield* items
   else if (typeof step === 'object') {
     for (const item of items) if (valueText(firstAt(item, step.path)) === step.value) yield item
   } else if (Object.hasOwn(value, step)) yield (value as Readonly<Record<string, unknown>>)[step]

@@ -6,6 +6,7 @@ const object = {
   spec: {
     replicas: 3,
     'a.b': 'dotted',
+    '*': 'starred',
     list: [
       { name: 'x', value: 1 },
       { name: 'y', value: 2 },
@@ -26,7 +27,12 @@ for (const [path, expected] of [
   [".spec['a.b']", 'dotted'],
   ['.spec["a.b"]', 'dotted'],
   ['.spec.list[1].value', 2],
+  [".spec['a\\.b']", 'dotted'],
   ['.spec.list[*].name', 'x'],
+  ['.spec.list.*.name', 'x'],
+  [".spec.list['*'].name", 'x'],
+  ['.spec.\\*', 'starred'],
+  [".spec['\\*']", 'starred'],
   ['.status.conditions[?(@.type=="Ready")].status', 'True'],
   [".status.conditions[?(@.type == 'Ready')].status", 'True'],
   ['.status.conditions[?(@.type=="Other")].status', undefined],

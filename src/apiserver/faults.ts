@@ -243,7 +243,7 @@ const faultFields: Readonly<Record<Fault['type'], FaultFields>> = {
   lose: {},
 }
 const ruleFields = ['fault', 'methods', 'pathPrefix', 'stream', 'probability', 'times']
-const methods: readonly unknown[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE']
+const methods: readonly unknown[] = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE']
 
 /**
  * Checks a rule, because tests in JavaScript have no compiler, and a misspelt rule would cause no fault.
@@ -263,6 +263,7 @@ function checkRule(rule: FaultRule): void {
     numberFault('times', times, 1),
     methodsFault(rule.methods),
     pathFault(rule.pathPrefix),
+    rule.stream === undefined || typeof rule.stream === 'boolean' ? undefined : 'stream must be true or false',
   ]
   const first = mistakes.find((found) => found !== undefined)
   if (first !== undefined) throw new TypeError(`invalid fault ${type}: ${first}`)

@@ -329,5 +329,6 @@ test('adding a rule that could never apply throws TypeError', () => {
     { fault: { type: 'status', status: 429, retryAfter: 1 } },
     /retryAfter is not a field; known fields: status, retryA/,
   )
-  faults.add({ fault: { type: 'refuse' }, methods: ['GET'], probability: 0.5, times: 2 })
+  refused({ fault: { type: 'refuse' }, stream: 'yes' }, /stream must be true or false$/)
+  faults.add({ fault: { type: 'refuse' }, methods: ['GET', 'HEAD'], stream: false, probability: 0.5, times: 2 })
 })

@@ -102,11 +102,11 @@ export class Handlers {
   }
 
   /**
-   * Refuses undeclared fields of an applied object, whatever `fieldValidation` the request sets. If the server sets no
-   * `fieldValidation`, returns the object unchanged.
+   * Refuses undeclared fields of an applied object, whatever `fieldValidation` the request sets. If neither the request
+   * nor the server sets `fieldValidation`, returns the object unchanged.
    */
-  #declared(kind: Kind, object: unknown, refusal: RefusalOfUnknown): unknown {
-    if (this.#fieldValidation === undefined) return object
+  #declared(kind: Kind, object: unknown, { query }: ApiRequest, refusal: RefusalOfUnknown): unknown {
+    if (!parameter(query, 'fieldValidation') && this.#fieldValidation === undefined) return object
     return this.#known(kind, object, { query: [['fieldValidation', 'Strict']] }, refusal)
   }
 
@@ -269,7 +269,7 @@ export class Handlers {
     }
     const undeclared: RefusalOfUnknown = (unknown) =>
       untyped(unknown.map((path) => `.${path}: field not declared in schema`))
-    const sent = this.#declared(kind, body, undeclared) as Draft
+    const sent = this.#declared(kind, body, request, undeclared) as Draft
     const wanted = readBody(kind, sent)
     if (wanted.metadata?.managedFields !== undefined) throw badRequest('metadata.managedFields must be nil')
     const faults = applyFaults(wanted, kind.schema)
@@ -310,7 +310,9 @@ export class Handlers {
     const list = listObjects(this.#context.store, kind, namespace, parseListOptions(request.query, kind))
     const options = deleteRequest(request)
     for (const { metadata } of (list as { readonly items: readonly StoredObject[] }).items) {
-      deleteObject(this.#context, { kind, namespace, name: metadata.name }, options)
+      const target = { kind, namespace, name: metadata.name }
+      // The list may be of an older state.
+      if (this.#live(target) !== undefined) deleteObject(this.#context, target, options)
     }
     return answered(200, list)
   }
@@ -356,18 +358,29 @@ function decodedAsGo({ resource }: Kind, object: Draft): ReturnType<typeof decod
 
 /**
  * kube-apiserver's limits, in characters. If all warnings together exceed the first limit, each is cut to the second
- * one, and only the first 16 are sent.
+ * one, and no warnings follow after those that reach the first limit.
  */
 const MAX_WARNINGS_LENGTH = 4096
 const MAX_CUT_WARNING_LENGTH = 256
 
 function warningHeader(texts: readonly string[]): string {
-  const whole = texts.map((text) => text.replaceAll(/\p{Cc}/gu, ' '))
-  const isTooLong = whole.reduce((length, text) => length + text.length, 0) > MAX_WARNINGS_LENGTH
-  const cut = whole
-    .slice(0, MAX_WARNINGS_LENGTH / MAX_CUT_WARNING_LENGTH)
-    .map((text) => text.slice(0, MAX_CUT_WARNING_LENGTH))
-  return (isTooLong ? cut : whole).map((text) => `299 - "${text.replaceAll(/["\\]/g, '\\$&')}"`).join(', ')
+  const whole = [...new Set(texts.map((text) => text.replaceAll(/\p{Cc}/gu, ' ')))]
+  const isTooLong = whole.reduce((length, text) => length + [...text].length, 0) > MAX_WARNINGS_LENGTH
+  return (isTooLong ? cutWarnings(whole) : whole)
+    .map((text) => `299 - "${text.replaceAll(/["\\]/g, '\\$&')}"`)
+    .join(', ')
+}
+
+function cutWarnings(texts: readonly string[]): readonly string[] {
+  const sent: string[] = []
+  let length = 0
+  for (const text of texts) {
+    if (length >= MAX_WARNINGS_LENGTH) break
+    const characters = [...text].slice(0, MAX_CUT_WARNING_LENGTH)
+    length += characters.length
+    sent.push(characters.join(''))
+  }
+  return sent
 }
 
 function nameless(name: string): Error {

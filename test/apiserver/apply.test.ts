@@ -262,6 +262,17 @@ test('a last-applied annotation that would be too large is removed', async () =>
   assert.equal(body.metadata.annotations?.[lastApplied], undefined)
 })
 
+test('apply refuses an undeclared field if the request sets any fieldValidation', async () => {
+  const embedded = await Embedded.started()
+  const object = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: 'map' }, dta: {} }
+  for (const level of ['Strict', 'Warn', 'Ignore']) {
+    const query = `fieldManager=one&fieldValidation=${level}`
+    const { status, body } = await embedded.send('PATCH', `${map}?${query}`, object, applyPatch)
+    assert.equal(status, 500)
+    assert.match(body.message, /; \/v1, Kind=ConfigMap\): \.dta: field not declared in schema$/)
+  }
+})
+
 test('apply requires the name and namespace of the URL, and refuses a uid that does not match', async () => {
   const embedded = await Embedded.started()
   const uid = '00000000-0000-0000-0000-000000000000'

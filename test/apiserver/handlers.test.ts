@@ -95,6 +95,21 @@ test('a warning of 4,096 characters is sent whole; a longer one is truncated to 
   }
 })
 
+test('warnings that are too long together are each cut to 256 characters, and those after 4,096 are dropped', async () => {
+  const embedded = await started({ fieldValidation: 'Warn' })
+  const warnings = async (lengths: readonly number[]): Promise<readonly number[]> => {
+    const fields = lengths.map((length, index) => [`f${index}`.padEnd(length, 'x'), {}])
+    const body = { metadata: { generateName: 'a' }, ...Object.fromEntries(fields) }
+    const { headers } = await answered(embedded, 'POST', maps, { body })
+    const texts = [...(headers.warning ?? '').matchAll(/299 - "((?:\\.|[^"\\])*)"/g)]
+    return texts.map(([, text = '']) => text.replaceAll('\\"', '"').length)
+  }
+  const around = 'unknown field ""'.length
+  const short = new Array<number>(19).fill(3)
+  assert.deepEqual(await warnings([...short, 4100]), [...short.map((length) => length + around), 256])
+  assert.deepEqual(await warnings(new Array<number>(18).fill(400)), new Array<number>(16).fill(256))
+})
+
 test('the warning about one request does not appear in the next response', async () => {
   const embedded = await started({ fieldValidation: 'Warn' })
   const unknown = await answered(embedded, 'POST', maps, { body: { ...map, dta: {} } })

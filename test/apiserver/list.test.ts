@@ -43,6 +43,17 @@ test('the 410 for an expired page includes a continue token for the rest of the 
   assert.deepEqual([names, last.metadata.continue], [['c', 'd'], undefined])
 })
 
+test('deleting the collection of an older state skips the objects that no longer exist', async () => {
+  for (const query of ['resourceVersionMatch=Exact', 'limit=3']) {
+    const embedded = await filled()
+    const { revision } = embedded.server
+    await embedded.send('DELETE', `${path}/b`)
+    const { status, body } = await embedded.send('DELETE', `${path}?resourceVersion=${revision}&${query}`)
+    assert.deepEqual([status, body.items.length], [200, 3])
+    assert.deepEqual((await embedded.send('GET', path)).body.items, [])
+  }
+})
+
 test('a list at a compacted revision returns 410', async () => {
   const embedded = await filled()
   embedded.server.compact()

@@ -9,11 +9,14 @@ const helps = {
   kube_apiserver_clusterip_allocator_allocated_ips: ['gauge', 'Number of allocated ClusterIPs.'],
   kube_apiserver_clusterip_allocator_available_ips: ['gauge', 'Number of free ClusterIPs.'],
   kube_apiserver_clusterip_allocator_allocation_total: ['counter', 'Number of allocations of ClusterIPs.'],
-  kube_apiserver_clusterip_allocator_allocation_errors_total: ['counter', 'Number of ClusterIPs that were refused.'],
+  kube_apiserver_clusterip_allocator_allocation_errors_total: [
+    'counter',
+    'Number of failed allocations of ClusterIPs.',
+  ],
   kube_apiserver_nodeport_allocator_allocated_ports: ['gauge', 'Number of allocated NodePorts.'],
   kube_apiserver_nodeport_allocator_available_ports: ['gauge', 'Number of free NodePorts.'],
   kube_apiserver_nodeport_allocator_allocation_total: ['counter', 'Number of allocations of NodePorts.'],
-  kube_apiserver_nodeport_allocator_allocation_errors_total: ['counter', 'Number of NodePorts that were refused.'],
+  kube_apiserver_nodeport_allocator_allocation_errors_total: ['counter', 'Number of failed allocations of NodePorts.'],
 } as const
 
 type Metric = keyof typeof helps

@@ -266,7 +266,7 @@ function checkRule(rule: FaultRule): void {
     rule.stream === undefined || typeof rule.stream === 'boolean' ? undefined : 'stream must be true or false',
   ]
   const first = mistakes.find((found) => found !== undefined)
-  if (first !== undefined) throw new TypeError(`invalid fault ${type}: ${first}`)
+  if (first !== undefined) throw new TypeError(`invalid rule with fault ${type}: ${first}`)
 }
 
 function unknownField(given: object, names: readonly string[]): string | undefined {

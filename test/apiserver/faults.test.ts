@@ -308,13 +308,16 @@ test('adding a rule that could never apply throws TypeError', () => {
     assert.throws(() => faults.add(rule as never), { name: 'TypeError', message })
   refused({}, /^fault.type must be one of delay, drop, /)
   refused({ fault: { type: 'bogus' } }, /^fault.type must be one of/)
-  refused({ fault: { type: 'delay', delayMs: 50 } }, /^invalid fault delay: ms must be a number of at least 0$/)
+  refused(
+    { fault: { type: 'delay', delayMs: 50 } },
+    /^invalid rule with fault delay: ms must be a number of at least 0$/,
+  )
   refused({ fault: { type: 'status', status: 7 } }, /status must be a number from 100 to 599/)
   refused({ fault: { type: 'drop', lost: 'x' } }, /lost must be/)
   refused({ fault: { type: 'refuse' }, probability: 10 }, /probability must be a number from 0 to 1/)
   refused(
     { fault: { type: 'refuse' }, methods: ['get'] },
-    /^invalid fault refuse: methods contains get; known methods: GET, /,
+    /^invalid rule with fault refuse: methods contains get; known methods: GET, /,
   )
   refused({ fault: { type: 'refuse' }, methods: 'GET' }, /methods must be a list of GET, /)
   refused({ fault: { type: 'refuse' }, methods: [] }, /methods must be a list of GET, /)
@@ -322,9 +325,12 @@ test('adding a rule that could never apply throws TypeError', () => {
   refused({ fault: { type: 'refuse' }, pathPrefix: 'api/v1/nodes' }, /pathPrefix must be a string that begins with \/$/)
   refused(
     { fault: { type: 'refuse' }, method: ['GET'] },
-    /^invalid fault refuse: method is not a field; known fields: fault, meth/,
+    /^invalid rule with fault refuse: method is not a field; known fields: fault, meth/,
   )
-  refused({ fault: { type: 'refuse', ms: 5 } }, /^invalid fault refuse: ms is not a field; known fields: none$/)
+  refused(
+    { fault: { type: 'refuse', ms: 5 } },
+    /^invalid rule with fault refuse: ms is not a field; known fields: none$/,
+  )
   refused(
     { fault: { type: 'status', status: 429, retryAfter: 1 } },
     /retryAfter is not a field; known fields: status, retryA/,

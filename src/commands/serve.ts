@@ -128,7 +128,8 @@ async function definitionsIn(file: string): Promise<readonly object[]> {
 }
 
 function greeting({ url }: StartedApiServer, file: string, page: string): string {
-  return `Embedded API server at ${url}, in memory, without controllers: for development and tests. Ctrl-C ends it.
+  return `Embedded API server at ${url}, in memory, for development and tests. Ctrl-C ends it.
+Its only controller empties deleted namespaces.
 What happens in it, live: ${page}
 
   export KUBECONFIG=${shellWord(file)}

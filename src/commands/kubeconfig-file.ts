@@ -30,7 +30,8 @@ export async function writtenKubeconfig(
         : code === 'ENOENT'
           ? `${dirname(file)}: no such directory`
           : `${file}: ${unreadableReason(cause)}`
-    throw new InvalidInputError([{ where: '--write-kubeconfig', message }], { cause })
+    const where = wanted === undefined ? 'temporary directory' : '--write-kubeconfig'
+    throw new InvalidInputError([{ where, message }], { cause })
   }
   process.once('exit', remove)
   return {

@@ -54,7 +54,7 @@ export function labelKeyFault(text: string): Fault {
 }
 
 /** The value of a label: empty, or at most 63 letters, digits, `-`, `_` and `.`. */
-export function labelFault(text: string): Fault {
+export function labelValueFault(text: string): Fault {
   if (text.length > 63) return 'must be no more than 63 bytes'
   if (labelValue.test(text)) return undefined
   return "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"

@@ -5,7 +5,7 @@ import { type Random, randomSuffix, randomUuid } from '../runtime/random.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import { decode } from './decode.ts'
 import { type Draft, type Kind, listMember, member } from './kind.ts'
-import { dnsSubdomainFault, labelFault, labelKeyFault } from './names.ts'
+import { dnsSubdomainFault, labelKeyFault, labelValueFault } from './names.ts'
 import { badRequest, cannotDecode, type FieldErrors, isOfResource } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 
@@ -168,7 +168,7 @@ function checkUnchanged(meta: UpdatedMeta, live: StoredMeta, errors: FieldErrors
 function validateLabels(meta: ObjectMeta, errors: FieldErrors): void {
   for (const [key, value] of Object.entries(meta.labels ?? {})) {
     errors.invalid('metadata.labels', key, labelKeyFault(key))
-    errors.invalid('metadata.labels', value, labelFault(value))
+    errors.invalid('metadata.labels', value, labelValueFault(value))
   }
   let bytes = 0
   for (const [key, value] of Object.entries(meta.annotations ?? {})) {

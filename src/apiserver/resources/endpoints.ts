@@ -10,7 +10,7 @@ import {
   dnsSubdomainFault,
   endpointAddressFault,
   ipFault,
-  labelFault,
+  labelValueFault,
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
 import * as s from '../schema.ts'
@@ -227,7 +227,7 @@ function validateEndpoint(endpoint: Members, addressType: string, path: string, 
     validateSliceAddress(address, addressType, `${path}.addresses`, index, errors)
   }
   checkName(endpoint.nodeName, `${path}.nodeName`, dnsSubdomainFault, errors)
-  checkName(endpoint.zone, `${path}.zone`, labelFault, errors)
+  checkName(endpoint.zone, `${path}.zone`, labelValueFault, errors)
   checkName(endpoint.hostname, `${path}.hostname`, dnsLabelFault, errors)
 }
 

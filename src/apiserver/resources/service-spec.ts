@@ -5,8 +5,8 @@ import {
   dnsSubdomainFault,
   endpointAddressFault,
   ipFault,
-  labelFault,
   labelKeyFault,
+  labelValueFault,
   portNameFault,
 } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'
@@ -253,7 +253,7 @@ export function validateService(draft: Draft, errors: FieldErrors, live: Draft |
   checkPorts(ports, errors)
   for (const [key, value] of Object.entries(spec.selector ?? {})) {
     checkName(key, 'spec.selector', labelKeyFault, errors)
-    checkName(value, 'spec.selector', labelFault, errors)
+    checkName(value, 'spec.selector', labelValueFault, errors)
   }
   for (const [index, ip] of (spec.externalIPs ?? []).entries()) {
     const address = tryParseAddress(ip)

@@ -135,7 +135,7 @@ export function withFamilies(
   configured: readonly string[],
   errors: FieldErrors,
 ): ServiceSpec {
-  if (spec.type === 'ExternalName' || prefersAsBefore(spec, live)) return spec
+  if (spec.type === 'ExternalName' || retainsFamilies(spec, live)) return spec
   const selectorless = isHeadless(spec) && Object.keys(spec.selector ?? {}).length === 0
   const ipFamilyPolicy =
     spec.ipFamilyPolicy ?? live?.ipFamilyPolicy ?? (selectorless ? 'RequireDualStack' : 'SingleStack')
@@ -162,7 +162,7 @@ export function withFamilies(
  * Whether an update leaves the IP families as they are: with PreferDualStack before and after, if the update changes
  * neither the type nor the addresses nor the families of the spec.
  */
-export function prefersAsBefore(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
+export function retainsFamilies(spec: ServiceSpec, live: ServiceSpec | undefined): boolean {
   return (
     live?.ipFamilyPolicy === 'PreferDualStack' &&
     spec.ipFamilyPolicy === 'PreferDualStack' &&

@@ -11,7 +11,7 @@ import {
   checkAddresses,
   needsClusterIp,
   needsNodePorts,
-  prefersAsBefore,
+  retainsFamilies,
   type ServicePort,
   type ServiceSpec,
   serviceSchema,
@@ -107,7 +107,7 @@ function addressed(
 ): ServiceSpec {
   const name = draft.metadata?.name ?? ''
   const errors = new FieldErrors()
-  if (!prefersAsBefore(spec, old)) checkAddresses(spec, old, errors)
+  if (!retainsFamilies(spec, old)) checkAddresses(spec, old, errors)
   errors.refuse(services, name)
   const complete = withFamilies(spec, old, families(), errors)
   errors.refuse(services, name)

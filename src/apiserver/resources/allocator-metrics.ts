@@ -5,7 +5,7 @@ export type AllocationScope = 'static' | 'dynamic'
 
 type Labels = Readonly<Record<string, string>>
 
-const helps = {
+const definitions = {
   kube_apiserver_clusterip_allocator_allocated_ips: ['gauge', 'Number of allocated ClusterIPs.'],
   kube_apiserver_clusterip_allocator_available_ips: ['gauge', 'Number of free ClusterIPs.'],
   kube_apiserver_clusterip_allocator_allocation_total: ['counter', 'Number of allocations of ClusterIPs.'],
@@ -19,7 +19,7 @@ const helps = {
   kube_apiserver_nodeport_allocator_allocation_errors_total: ['counter', 'Number of failed allocations of NodePorts.'],
 } as const
 
-type Metric = keyof typeof helps
+type Metric = keyof typeof definitions
 
 /**
  * The metrics of the allocators of one server, under upstream's names
@@ -42,10 +42,10 @@ export class AllocatorMetrics {
 
   /** The metrics, in the text format of Prometheus. */
   expose(): string {
-    const metrics = Object.keys(helps) as Metric[]
+    const metrics = Object.keys(definitions) as Metric[]
     return metrics
       .map((metric) => {
-        const [type, help] = helps[metric]
+        const [type, help] = definitions[metric]
         const samples = [...this.#of(metric)].map(([labels, value]) => `${metric}${labels} ${value}\n`)
         return `# HELP ${metric} ${help}\n# TYPE ${metric} ${type}\n${samples.join('')}`
       })

@@ -20,7 +20,7 @@ import { invalid, Refusal } from './refusal.ts'
 import { fieldOf, type Schema } from './schema.ts'
 import type { StoredObject } from './store.ts'
 import { compare, fieldsOf, mergeFields, removeFields, withDeclared } from './typed-fields.ts'
-import type { Change } from './writes.ts'
+import type { Outcome } from './writes.ts'
 
 /**
  * Server-side apply: merges the manager's fields into the object, removes the fields that the manager applied before
@@ -35,7 +35,7 @@ export function applyTo(
   live: StoredObject,
   { wanted, sent }: { readonly wanted: Draft; readonly sent: Draft },
   write: Write & { readonly force: boolean },
-): Required<Change> {
+): Required<Outcome> {
   const { manager, subresource } = write
   const { schema } = kind
   const before = ownable(live, subresource, kind)

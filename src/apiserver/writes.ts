@@ -49,7 +49,7 @@ export interface WriteOptions {
   readonly dryRun: boolean
 }
 
-export interface Change {
+export interface Outcome {
   readonly draft: Draft
   /**
    * The owners after the write; `changed`: whether the write changes the object. Left out: they follow from the changed
@@ -124,7 +124,7 @@ export function reviewed(context: WriteContext, kind: Kind, draft: Draft, { mana
 export function updateObject(
   context: WriteContext,
   target: Target,
-  change: (live: StoredObject) => Change,
+  change: (live: StoredObject) => Outcome,
   options: WriteOptions & { readonly guarded?: boolean },
 ): StoredObject {
   const { kind, namespace, name, subresource } = target

@@ -142,8 +142,8 @@ export function ownersBefore(draft: Draft, live: StoredObject, subresource: Subr
 function isEntry(value: unknown): value is ManagedEntry {
   if (!isRecord(value)) return false
   const { manager, operation, fieldsType, fieldsV1 } = value
-  const isWritten = operation === 'Apply' || operation === 'Update'
-  return typeof manager === 'string' && isWritten && fieldsType === 'FieldsV1' && isFieldSet(fieldsV1)
+  const isOperation = operation === 'Apply' || operation === 'Update'
+  return typeof manager === 'string' && isOperation && fieldsType === 'FieldsV1' && isFieldSet(fieldsV1)
 }
 
 /** Whether a value is a set of paths. Decoding has already limited its depth. */

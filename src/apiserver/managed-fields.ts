@@ -98,7 +98,7 @@ const OLD_UPDATES = 'ancient-changes'
  * object longer, and each write slower.
  */
 function capped(entries: ManagedFields): ManagedFields {
-  const updaters = inOrder(entries.filter(({ operation }) => operation === 'Update'))
+  const updaters = inStoredOrder(entries.filter(({ operation }) => operation === 'Update'))
   const most = entries.length - updaters.length + MOST_UPDATERS
   const left = new Set(entries)
   const oldest = new Map<string, ManagedEntry>()
@@ -155,7 +155,7 @@ function isFieldSet(value: unknown): boolean {
  * The entries in the order in which upstream stores them: applies before updates, then by time, manager, version and
  * subresource.
  */
-export function inOrder(entries: ManagedFields): ManagedFields {
+export function inStoredOrder(entries: ManagedFields): ManagedFields {
   if (entries.length < 2) return entries
   const keys = (old: ManagedEntry): readonly string[] => [
     old.operation,

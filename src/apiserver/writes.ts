@@ -6,7 +6,7 @@ import { formatTime, parseTime } from '../runtime/time-format.ts'
 import { asDecoded, deepFrozen, equalJson } from './decode.ts'
 import type { Draft, Kind, Members, Subresource } from './kind.ts'
 import {
-  inOrder,
+  inStoredOrder,
   type ManagedFields,
   type Manager,
   ownedOnCreate,
@@ -300,7 +300,7 @@ function validate(kind: Kind, draft: Draft, live: StoredObject | undefined): voi
 /** The object as it will be stored, except for its resourceVersion. */
 function completed(kind: Kind, draft: Draft, managers: ManagedFields): StoredObject {
   const { kind: _kind, apiVersion: _apiVersion, metadata, ...rest } = draft
-  const managed = managers.length === 0 ? {} : { managedFields: asDecoded(inOrder(managers), managedFields) }
+  const managed = managers.length === 0 ? {} : { managedFields: asDecoded(inStoredOrder(managers), managedFields) }
   return deepFrozen({
     kind: kind.resource.kind,
     apiVersion: apiVersionOf(kind.resource),

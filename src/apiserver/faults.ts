@@ -225,16 +225,16 @@ export interface FaultRule {
  */
 type FaultFields = Readonly<Record<string, (value: unknown) => string | undefined>>
 
-const afterEvents: FaultFields = { afterEvents: (value) => numberFault('afterEvents', value) }
+const afterEvents: FaultFields = { afterEvents: (value) => numberMistake('afterEvents', value) }
 const faultFields: Readonly<Record<Fault['type'], FaultFields>> = {
-  delay: { ms: (value) => numberFault('ms', value) },
+  delay: { ms: (value) => numberMistake('ms', value) },
   drop: {
     lost: (value) => (value === 'request' || value === 'answer' ? undefined : "lost must be 'request' or 'answer'"),
   },
   refuse: {},
   status: {
-    status: (value) => numberFault('status', value, 100, 599),
-    retryAfterSeconds: (value = 0) => numberFault('retryAfterSeconds', value),
+    status: (value) => numberMistake('status', value, 100, 599),
+    retryAfterSeconds: (value = 0) => numberMistake('retryAfterSeconds', value),
   },
   garbage: {},
   cut: afterEvents,
@@ -256,13 +256,13 @@ function checkRule(rule: FaultRule): void {
   if (type === undefined || !types.includes(type)) throw new TypeError(`fault.type must be one of ${types.join(', ')}`)
   const known = faultFields[type as Fault['type']]
   const mistakes = [
-    ...Object.entries(known).map(([name, faultOf]) => faultOf(fields[name])),
+    ...Object.entries(known).map(([name, mistakeOf]) => mistakeOf(fields[name])),
     unknownField(fields, Object.keys(known)),
     unknownField(rule, ruleFields),
-    numberFault('probability', probability, 0, 1),
-    numberFault('times', times, 1),
-    methodsFault(rule.methods),
-    pathFault(rule.pathPrefix),
+    numberMistake('probability', probability, 0, 1),
+    numberMistake('times', times, 1),
+    methodsMistake(rule.methods),
+    pathMistake(rule.pathPrefix),
     rule.stream === undefined || typeof rule.stream === 'boolean' ? undefined : 'stream must be true or false',
   ]
   const first = mistakes.find((found) => found !== undefined)
@@ -275,19 +275,19 @@ function unknownField(given: object, names: readonly string[]): string | undefin
   return `${name} is not a field; known fields: ${names.length > 0 ? names.join(', ') : 'none'}`
 }
 
-function methodsFault(given: unknown): string | undefined {
+function methodsMistake(given: unknown): string | undefined {
   if (given === undefined) return undefined
   if (!Array.isArray(given) || given.length === 0) return `methods must be a list of ${methods.join(', ')}`
   const unknown = given.find((method) => !methods.includes(method))
   return unknown === undefined ? undefined : `methods contains ${unknown}; known methods: ${methods.join(', ')}`
 }
 
-function pathFault(given: unknown): string | undefined {
+function pathMistake(given: unknown): string | undefined {
   const isPath = given === undefined || (typeof given === 'string' && given.startsWith('/'))
   return isPath ? undefined : 'pathPrefix must be a string that begins with /'
 }
 
-function numberFault(name: string, value: unknown, least = 0, most = Number.MAX_SAFE_INTEGER): string | undefined {
+function numberMistake(name: string, value: unknown, least = 0, most = Number.MAX_SAFE_INTEGER): string | undefined {
   if (typeof value === 'number' && value >= least && value <= most) return undefined
   const range = most === Number.MAX_SAFE_INTEGER ? `of at least ${least}` : `from ${least} to ${most}`
   return `${name} must be a number ${range}`

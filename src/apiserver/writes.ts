@@ -49,6 +49,7 @@ export interface WriteOptions {
   readonly dryRun: boolean
 }
 
+/** What an update makes of the live object. */
 export interface Outcome {
   readonly draft: Draft
   /**

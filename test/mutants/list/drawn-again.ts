@@ -34,8 +34,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'repair-ip-address-rounds-open-from-the-start': {
     broken: 'Takes the first full pass for one that has checked everything before it begins.',
     file: 'repair/ip-address/rounds.ts',
-    text: 'may still have writes to do. */\n  #passOpen = false',
-    instead: 'may still have writes to do. */\n  #passOpen = true',
+    text: '*/\n  #passOpen = false',
+    instead: '*/\n  #passOpen = true',
     tests: ['repair/ip-address/repair.test.ts'],
   },
   'etcd-memory-etcd-two-versions-left': {
@@ -265,7 +265,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'bootstrap-workload-parts-guard': {
     broken: 'termOf: drops: if (usesMembers(maker.name)).',
     file: 'bootstrap/workload-parts.ts',
-    text: '    if (usesMembers(maker.name)) {\n      // `members` depends on these two. The controller must not begin before they are synced.\n      scope.get(services, { transform: trimService })\n      scope.get(pods, { transform: trimPod })\n    }\n',
+    text: '      scope.get(services, { transform: trimService })\n      scope.get(pods, { transform: trimPod })\n',
     instead: '',
     tests: ['bootstrap/workloads.test.ts'],
   },

@@ -157,9 +157,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kubernetes-service-membership-runner-await-2': {
     broken: 'reconcileEndpoints: does not wait for this.#options.adapter.reconcile(async (stored) => { await th.',
     file: 'kubernetes-service/membership/runner.ts',
-    text: 'await this.#options.adapter.reconcile(async (stored) => {\n      // If nothing is stored, the write creates the Endpoints, and fails if another master has created them meanwhile.\n',
-    instead:
-      'void this.#options.adapter.reconcile(async (stored) => {\n      // If nothing is stored, the write creates the Endpoints, and fails if another master has created them meanwhile.\n',
+    text: 'await this.#options.adapter.reconcile(async (stored) => {',
+    instead: 'void this.#options.adapter.reconcile(async (stored) => {',
     tests: ['upstream/lease-reconciler.test.ts'],
   },
   'kubernetes-service-membership-fleet-negation': {

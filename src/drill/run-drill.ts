@@ -42,9 +42,9 @@ interface RunOutcome {
  * same report.
  *
  * Rejects with a {@link DrillError} if a fleet does not start, a step is impossible or the objects cannot be restored;
- * with a KubeError if the API server fails or refuses a damage; with the signal's reason if the signal is aborted; and
- * with a RangeError that names an invalid argument. Before runDrill rejects, it ends every process and, if possible,
- * restores the objects.
+ * with a KubeError if the API server fails, or refuses a write by which a step damages an object; with the signal's
+ * reason if the signal is aborted; and with a RangeError that names an invalid argument. Before runDrill rejects, it
+ * ends every process and, if possible, restores the objects.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
   const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
@@ -87,8 +87,8 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
 }
 
 /**
- * How often a request, with its answer, may wait for this process in a live drill, because this process runs the
- * proxies.
+ * In a live drill, requests and answers pass through proxies in this process. One round trip may meet this many delays
+ * of this process, so each delay may take only this fraction of an attempt.
  */
 const WAITS_OF_A_REQUEST = 4
 

@@ -124,7 +124,10 @@ export class EtcdConnection {
     return connection
   }
 
-  /** Whether the connection accepts further requests: false once either side has begun to close it. */
+  /**
+   * Whether the connection accepts further requests: false once it has ended, or the server has begun to close it.
+   * {@link retire} does not change this.
+   */
   get usable(): boolean {
     return this.#failure === undefined && !this.#session.closed && !this.#session.destroyed
   }
@@ -183,8 +186,8 @@ export class EtcdConnection {
   }
 
   /**
-   * Checks within `delayMs` whether the server has been silent for too long, and then pings it. While a ping is
-   * unanswered, the timer of that ping decides instead.
+   * Checks within `delayMs` whether the server has been silent for too long, and then pings it. While the timer of an
+   * unanswered ping runs, that timer decides instead.
    */
   #check(delayMs: number): void {
     const { kind, dueMs } = this.#timer

@@ -44,8 +44,8 @@ interface Loaded {
  */
 const REREAD_MS = 60_000
 /**
- * A new connection waits for a reading only until the reading has taken this long, in milliseconds, if an earlier
- * reading succeeded.
+ * If an earlier reading of the files succeeded, a new connection uses its result as soon as the present reading has
+ * taken this many milliseconds.
  */
 const PATIENCE_MS = 1_000
 

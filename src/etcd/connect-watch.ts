@@ -14,7 +14,10 @@ export interface WatchTools {
   readonly pool: EndpointPool
   readonly clock: Clock
   readonly random: Random
-  /** How long the server may take for the read before the watch and the confirmation of the watch, in milliseconds. */
+  /**
+   * How long it may take to open a watch, in milliseconds: a read of the present revision, then the server's
+   * confirmation of the watch.
+   */
   readonly requestTimeoutMs: number
 }
 

@@ -7,8 +7,8 @@ import type { KubeObject } from './resources.ts'
 /** How objects are stored if there may be a million of them. `join` of what `split` returns equals the object. */
 export interface Packing<T> {
   /**
-   * `texts`: the parts that few other objects have. `shared`: the part, as JSON, that many objects have in common.
-   * Neither needs to contain the namespace and name.
+   * `texts`: the parts that few other objects have. `shared`: the part that many objects have in common; it is stored
+   * as JSON. Neither needs to contain the namespace and name.
    */
   split(object: T): { readonly texts: readonly (string | undefined)[]; readonly shared: object }
   join(ref: ObjectRef, texts: readonly (string | undefined)[], shared: object): T
@@ -22,11 +22,14 @@ interface Shared {
 }
 
 /**
- * At most this many values of {@link Shared} are stored once. An object with any further value stores a copy of its
- * own.
+ * At most this many values of {@link Shared} are stored once, for all objects that have them. An object with any
+ * further value stores a copy of its own.
  */
 const MOST_SHARED = 65_535
-/** A value whose JSON text has more characters is not shared, because shared values stay until the next list. */
+/**
+ * A value whose JSON text has more characters is not shared, because a shared value stays even when no object has it
+ * any more, until the reflector's next list replaces the whole map.
+ */
 const LONGEST_SHARED = 512
 
 /**

@@ -44,9 +44,9 @@ export interface RestKubeApiOptions {
   readonly metrics?: Metrics | undefined
 }
 
-/** How long a call on one object, or the start of a watch, may take, in milliseconds. */
+/** How long each attempt of a call on one object, or to start a watch, may take, in milliseconds. */
 const TIMEOUT_MS = 10_000
-/** How long a list may take, in milliseconds: the server's own limit. */
+/** How long each attempt of a list may take, in milliseconds: the server's own limit. */
 const LIST_TIMEOUT_MS = 60_000
 
 interface Call extends ApiRequest {

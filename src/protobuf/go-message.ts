@@ -46,7 +46,7 @@ function copyOf(schema: DescMessage, message: Message): Message {
   if (from.$unknown !== undefined) copy.$unknown = [...from.$unknown]
   const isZeroTime = schema.typeName === time && !schema.fields.some((field) => isFieldSet(message, field))
   for (const field of schema.fields) {
-    // The value of an unset field is its default.
+    // An unset field has its default value; that of a message is undefined.
     const value = from[field.localName]
     if (field.fieldKind === 'list') copy[field.localName] = listOf(field, value as readonly unknown[])
     else if (isFieldSet(message, field)) copy[field.localName] = copyOfValue(field, value)

@@ -7,7 +7,7 @@ import { type Cancel, type Clock, every } from './clock.ts'
  *
  * - V8's young generation keeps its first size, 2 MiB, instead of up to 128 MiB. `--semi-space-growth-factor` works
  *   only in a running process, not on Node's command line. While V8 marks the old generation step by step, it does not
- *   collect the young one, which may then take up to 16 MiB more on two processors, until the marking ends.
+ *   collect the young one, which was measured to take up to 16 MiB more until the marking ends, on two processors.
  *   `--no-separate-gc-phases` would avoid this, but the resident memory hardly changes, and V8 itself is hardly tested
  *   with it.
  * - WebAssembly (here only undici's HTTP parser) is not compiled a second time with optimization. A second compilation

@@ -13,8 +13,8 @@ type ContainerPort = NonNullable<Containers[number]['ports']>[number]
  * ports of all containers are merged into one container, and those of all sidecars (initContainers that are always
  * restarted) into another.
  *
- * Every trimmed Pod has all fields, some of them undefined, so that all Pods have one shape in memory. Equal labels,
- * ports, conditions and node names are shared by all Pods.
+ * Every trimmed Pod has all fields, some of them undefined, so that all Pods have one shape in memory. Most equal
+ * labels, ports, conditions and node names are shared by Pods: {@link SharedValues} has limits.
  */
 export function trimPod(pod: Pod): Pod {
   const { metadata, spec, status } = pod

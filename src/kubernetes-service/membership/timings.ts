@@ -29,8 +29,8 @@ export interface MembershipTimings {
    */
   readonly confirmAfterMs: number
   /**
-   * If this share of the last failure of the master's own server is longer than {@link confirmAfterMs}, the server must
-   * have been ready for that long. See {@link confirmationAfterMs}.
+   * The ready time that is required before a confirmation is this share of the length of the own server's last failure,
+   * but at least {@link confirmAfterMs}. See {@link confirmationAfterMs}.
    */
   readonly confirmShare: number
   /** How long a stopped master waits until another master confirms its departure. */
@@ -49,7 +49,7 @@ export interface MembershipTimings {
   readonly leavingMs: number
   /** A stopped master gives up when neither its API server nor the lease store has answered for this long. */
   readonly unreachedMs: number
-  /** The longest wait before a lease that another client keeps deleting is created again. */
+  /** If another client deletes the lease again and again: the longest wait before the master creates it again. */
   readonly contentionMs: number
 }
 

@@ -40,8 +40,8 @@ export class RangeState {
   #outdated = true
   #watchEvents = 0
   /**
-   * The revision of the last state from the watch; before the first, that of the first call after the watch opened or
-   * was interrupted. The watch missed no state between the two. Undefined if neither has happened.
+   * No state up to this revision was missed. The first read or write after the watch has opened, or was interrupted,
+   * sets it; then each state from the watch. Undefined until one of these has happened.
    */
   #watchedRevision: string | undefined
   /** Possible leaks. They have been allocated in every state since they were recorded, up to `#watchedRevision`. */
@@ -106,7 +106,7 @@ export class RangeState {
     return readRange(range, stored, { claims, where, adopt: this.#adopt })
   }
 
-  /** Whether the watch has delivered this state, and missed none before it. */
+  /** Whether this is the state up to which none was missed: see `#watchedRevision`. */
   upToDate(stored: StoredRange): boolean {
     return this.#watchedRevision === revisionOf(stored)
   }
@@ -140,7 +140,7 @@ export class RangeState {
 
   /**
    * Call this when a write is needed, but the registry forbids rewriting the stored state. Withholds the range until
-   * another state is received. `reason`: see `fixed` of a stored range.
+   * a state is received, even the same one again. `reason`: see `fixed` of a stored range.
    */
   cannotWrite(reason: string): Finding {
     const { range, where, metrics } = this.#options
@@ -199,10 +199,10 @@ interface Cohort {
 /**
  * The numbers of one range that this master has set recently and that were not cleared since.
  *
- * When a Service loses its ports or addresses, its server clears the numbers before it stores the Service. If a master
- * sets the numbers in between, servers cannot allocate them until a repair frees them. But while a number stays set
- * after this master set it, no server can allocate it for a new Service, so this master may release the number when no
- * Service holds it.
+ * When a Service loses its ports or addresses, its API server clears the numbers before it stores the Service. If a
+ * master sets the numbers in between, they are leaked until a repair frees them. This master may clear them earlier, as
+ * soon as no Service holds them: if they have stayed set since it set them, no API server can have allocated them for a
+ * new Service.
  */
 export class RecentlySet {
   readonly #size: number

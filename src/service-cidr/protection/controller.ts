@@ -103,7 +103,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
 
   /**
    * Queues the ServiceCIDR, and those under deletion that overlap it and so may depend on it. The new object of an
-   * update has all ranges of the old one, because ranges are only ever added.
+   * update suffices for that, because ranges are only ever added.
    */
   #serviceCidrChanged(change: Change<ServiceCidr>): void {
     const changed = objectOf(change)

@@ -23,7 +23,7 @@ export function serviceRanges(context: CheckContext): readonly Cidr[] | undefine
 /**
  * What to do instead of a repair if the expected ranges are probably mistyped: the ClusterIP of `default/kubernetes` is
  * in none of them, so a repair would break the Services of the cluster. Undefined otherwise, and if no range is
- * expected or that ClusterIP is unknown. `services` must contain `default/kubernetes` if the state lacks it.
+ * expected or that ClusterIP is unknown. `services`: where to find `default/kubernetes` instead of in the state.
  */
 export function flagCheck(context: CheckContext, services?: readonly Service[]): Command | undefined {
   const demanded = context.expect.serviceClusterIpRange

@@ -36,8 +36,8 @@ export async function watchWrites(
 }
 
 /**
- * Resolves with the name of the object and its states when the signal is aborted or {@link MOST_STATES} are collected.
- * Rejects with a KubeError.
+ * Resolves with the name of the object and its states when the signal is aborted, or at the first event after
+ * {@link MOST_STATES} are collected. Rejects with a KubeError.
  */
 async function statesOf(
   resource: Resource<KubeObject>,

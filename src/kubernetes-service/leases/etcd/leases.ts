@@ -39,7 +39,10 @@ interface Grants {
   readonly lease: bigint
   readonly record: bigint
   readonly askedMs: number
-  /** When the renewal began; the content of the record that it writes dates from then or earlier. */
+  /**
+   * When the renewal began. The content of the record is at least as old, so `#grantAgain` does not prolong the renewal
+   * for ever.
+   */
   readonly beganMs: number
 }
 
@@ -111,7 +114,8 @@ export class EtcdLeases implements MasterLeases {
   }
 
   async mark(holder: Holder, signal: AbortSignal): Promise<void> {
-    // The co-holder keeps the address listed: to write this state would only change the list for a short time.
+    // The kube-apiserver at this address keeps the address listed. If this state were written, masters would remove the
+    // address, and the kube-apiserver would add it again.
     if (this.#hasCoHolder && (holder.state === 'leaving' || holder.state === 'unready')) return
     const { record } = this.#ownKeys(holder)
     for (;;) {
@@ -242,8 +246,8 @@ export class EtcdLeases implements MasterLeases {
 
   /**
    * Requests new grants after a conflict, if the old ones are older than {@link GRANTS_OLD_MS}. The old grants stay if
-   * that fails, or if the renewal began a TTL or more ago. The last grants end a TTL later, so etcd, unlike kine, then
-   * refuses the writes of this renewal, about two TTLs after its start.
+   * that fails, or if the renewal began a TTL or more ago. So the newest grants are made less than a TTL after the
+   * renewal began. About two TTLs after it began they have expired, and etcd, unlike kine, refuses its late writes.
    */
   async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
     const { clock, ttlMs } = this.#options
@@ -315,8 +319,8 @@ export class EtcdLeases implements MasterLeases {
       }
       grants = await again
       if (before === undefined || !this.#yields(stored, holder)) continue
-      // Without a lease, a record that this life finds before its first write is of an earlier life. If `stored` states
-      // a later start, the host's clock was set back.
+      // If the address has no lease, a record that this process finds before its own first write is taken for an
+      // earlier life's. If `stored` states a later start, the host's clock was set back.
       if (this.#hasWrittenRecord || (await lease.read(signal)) !== undefined) return undefined
     }
     this.#hasWrittenRecord = true
@@ -336,7 +340,7 @@ export class EtcdLeases implements MasterLeases {
    * Deletes the lease, unless another master at this address wants the lease or a kube-apiserver renews it.
    *
    * The holders are read after the lease: a master that begins to want the lease meanwhile writes it, and the delete
-   * conflicts. Returns whether the lease stays for another master that has not renewed it since this master did.
+   * conflicts. Returns true if another master wants the lease but has not written it since this master did.
    */
   async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { lease } = this.#ownKeys(holder)

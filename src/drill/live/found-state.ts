@@ -149,7 +149,9 @@ export async function whenUnoccupied(cluster: Cluster, options: WaitOptions): Pr
       `default/kubernetes lists ${drilled.join(', ')}, as a drill does: wait for its end; if it was killed, delete the Endpoints kubernetes and the EndpointSlices kubernetes, kubernetes-ipv4 and kubernetes-ipv6 first`,
     )
   }
-  if (own.text.includes('poststarthook/bootstrap-controller') && listed.length > 0 && cluster.etcd === undefined) {
+  // The leases of a kube-apiserver are in etcd. If the drill's leases are there too, those were checked above.
+  const mayManageItself = cluster.leaseStore !== 'etcd' && own.text.includes('poststarthook/bootstrap-controller')
+  if (mayManageItself && listed.length > 0) {
     throw new DrillError(
       `default/kubernetes lists ${listed.join(', ')}, and its manager would disturb a drill: give an API server with --endpoint-reconciler-type=none and stop masters whose leases are elsewhere; if nothing manages it, delete the Endpoints kubernetes first`,
     )

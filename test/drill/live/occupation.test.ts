@@ -17,13 +17,21 @@ function lease(life: LeaseLife, revision = '1'): InspectedLease {
   return { id: 'a key', revision, address: '203.0.113.5', holders: [], leased: true, odd: [], life }
 }
 
-/** A cluster whose reads of the leases return `readings` one after the other, and then no leases. */
-function clusterOf(readings: readonly (readonly InspectedLease[])[], readyz = '[+]ping ok'): Cluster {
+/**
+ * A cluster with an etcd, where the leases are in `leaseStore`. Its reads of the leases return `readings` one after the
+ * other, and then no leases.
+ */
+function clusterOf(
+  readings: readonly (readonly InspectedLease[])[],
+  readyz = '[+]ping ok',
+  leaseStore: Cluster['leaseStore'] = 'kubernetes',
+): Cluster {
   const options = { clock: systemClock, random: seededRandom(1, 'server') }
   const api = restKubeApi({ transport: inProcessTransport(createApiServer(options)), ...options })
   const left = [...readings]
   const leases = { inspect: async () => left.shift() ?? [], evict: async () => false }
-  return { api, leases, readyz: async () => ({ status: 200, text: readyz }) } as unknown as Cluster
+  const etcd = { prefix: '/registry' }
+  return { api, etcd, leaseStore, leases, readyz: async () => ({ status: 200, text: readyz }) } as unknown as Cluster
 }
 
 async function logOf(cluster: Cluster): Promise<readonly string[]> {
@@ -49,12 +57,15 @@ test('a drill is refused if leases are renewed or never end', async () => {
   await assert.rejects(logOf(everlasting), { code: 'DrillFailed', message: /never end.*masters evict/ })
 })
 
-test('a drill is refused if the API server itself maintains the list', async () => {
+test('a drill with Lease objects is refused if the API server itself maintains the list, even if it has an etcd', async () => {
   const own = '[+]poststarthook/bootstrap-controller ok'
   const listing = clusterOf([], own)
   await writeStaticList(listing.api, ['10.0.0.1'])
   await assert.rejects(logOf(listing), { code: 'DrillFailed', message: /10\.0\.0\.1.*reconciler-type=none/ })
   assert.deepEqual(await logOf(clusterOf([], own)), [], 'it lists nobody: its reconciler is none')
+  const leaseless = clusterOf([], own, 'etcd')
+  await writeStaticList(leaseless.api, ['10.0.0.1'])
+  assert.deepEqual(await logOf(leaseless), [], 'it would have a lease in the etcd of the drill')
 })
 
 test('a drill is refused if the list is that of another drill, even without leases', async () => {

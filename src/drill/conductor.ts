@@ -140,8 +140,8 @@ export class Conductor {
           (fault) =>
             undone.includes(fault.type) &&
             'part' in fault &&
-            parts.includes(fault.part) &&
-            masters.includes(fault.master),
+            masters.includes(fault.master) &&
+            parts.some((part) => this.#fleet.standingPart(fault.master, part) === fault.part),
         )
         return this.#fleet.doAll(toParts(masters, step.part, action))
       }

@@ -67,7 +67,6 @@ export class FleetControl {
   async terminate(masters: readonly string[], part: Part, owner: Owner): Promise<void> {
     await Promise.all(
       masters.map(async (master) => {
-        // A kube-apiserver is one process, whichever part is meant.
         const isKubeApiserver = this.member(master)?.kind === 'kube-apiserver'
         if (part !== 'server' || isKubeApiserver) {
           await this.do({ type: 'terminate', master, part: 'sidecar' }, owner)
@@ -81,11 +80,15 @@ export class FleetControl {
     )
   }
 
-  /** Performs primitives one after the other. Does not start a sidecar that has neither ended nor received SIGTERM. */
+  /**
+   * Performs primitives one after the other. Does not start a sidecar or a kube-apiserver that has neither ended nor
+   * received SIGTERM.
+   */
   async doAll(primitives: readonly Primitive[], owner?: Owner): Promise<void> {
     for (const primitive of primitives) {
-      // A second process would run beside the first one until the end of the drill.
-      if (primitive.type === 'start' && primitive.part === 'sidecar') {
+      // A second sidecar would run beside the first one until the end of the drill. A frozen kube-apiserver would be
+      // replaced.
+      if (primitive.type === 'start' && this.standingPart(primitive.master, primitive.part) === 'sidecar') {
         const member = this.member(primitive.master)
         if (member?.ended === false && !member.stopping) continue
       }
@@ -98,12 +101,18 @@ export class FleetControl {
     const gone =
       'master' in primitive && typeof primitive.master === 'string' && this.roster.isRetired(primitive.master)
     if (gone && primitive.type !== 'retire') return
-    if (owner !== undefined) this.faults.add(primitive, owner)
+    if (owner !== undefined) this.faults.add(this.#faultOf(primitive), owner)
     // Checks the state before the primitive, unless this moment has been checked already.
     if (this.#clock.monotonicMs() !== this.#checkedAtMs) this.#recorder.check()
     await this.#target.perform(primitive, this.#signal)
     this.#recorder.check()
     this.#checkedAtMs = this.#clock.monotonicMs()
+  }
+
+  /** The part as which {@link faults} record a fault of this part. */
+  standingPart(master: string, part: ProcessPart): ProcessPart {
+    // A kube-apiserver is one process, whichever part is meant.
+    return this.member(master)?.kind === 'kube-apiserver' ? 'sidecar' : part
   }
 
   member(name: string): MemberState | undefined {
@@ -134,6 +143,11 @@ export class FleetControl {
 
   sleep(ms: number): Promise<void> {
     return sleep(this.#clock, ms, this.#signal)
+  }
+
+  #faultOf(primitive: Primitive): Primitive {
+    if (!('part' in primitive)) return primitive
+    return { ...primitive, part: this.standingPart(primitive.master, primitive.part) }
   }
 }
 

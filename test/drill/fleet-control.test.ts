@@ -1,7 +1,10 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { StandingFaults } from '../../src/drill/fleet-control.ts'
+import type { Step } from '../../src/drill/scenario/scenario.ts'
 import type { Primitive } from '../../src/drill/target.ts'
+import { type Drilled, drill, of } from './drilled.ts'
+import { fleetPlan, masterPlan } from './simulator/fleet-under-test.ts'
 
 const master = 'master-1'
 const kill: Primitive = { type: 'kill', master, part: 'sidecar' }
@@ -103,4 +106,54 @@ test('isDown reports whether a fault stops a part', () => {
   assert.equal(faults.isDown(master, 'server'), false)
   faults.release(owner)
   assert.equal(faults.isDown(master, 'sidecar'), false)
+})
+
+/** A drill of one master of ours and the kube-apiserver master-2. */
+function drillMixed(...steps: readonly Step[]): Promise<Drilled> {
+  const masters = [masterPlan(1), masterPlan(2, { kind: 'kube-apiserver' })]
+  return drill(fleetPlan(2, { masters }), steps, { durationMs: 70_000 })
+}
+
+/** When the process of master-2 was running, down or frozen, in whole seconds. */
+function statesOf(drilled: Drilled): readonly string[] {
+  const states = of(drilled, 'state').filter(({ master, atMs }) => master === 'master-2' && atMs >= 0)
+  const texts = states.map(({ atMs, sidecar }) => ({ sidecar, text: `${Math.round(atMs / 1_000)} ${sidecar}` }))
+  return texts.filter(({ sidecar }, index) => sidecar !== texts[index - 1]?.sidecar).map(({ text }) => text)
+}
+
+const upstream = { masters: ['master-2'] }
+
+test('a kube-apiserver that two steps stop by different parts starts again when both have ended', async () => {
+  const kills = await drillMixed(
+    { atMs: 1_000, action: 'kill', ...upstream, part: 'server', forMs: 10_000 },
+    { atMs: 2_000, action: 'kill', ...upstream, part: 'sidecar', forMs: 30_000 },
+  )
+  assert.deepEqual(statesOf(kills), ['1 down', '32 running'])
+  const outage = await drillMixed(
+    { atMs: 1_000, action: 'apiserver-outage', masters: 'all', forMs: 5_000 },
+    { atMs: 2_000, action: 'kill', ...upstream, part: 'both', forMs: 40_000 },
+  )
+  assert.deepEqual(statesOf(outage), ['1 down', '42 running'])
+  const freezes = await drillMixed(
+    { atMs: 1_000, action: 'freeze', ...upstream, part: 'server', forMs: 10_000 },
+    { atMs: 2_000, action: 'freeze', ...upstream, part: 'sidecar', forMs: 30_000 },
+  )
+  assert.deepEqual(statesOf(freezes), ['1 frozen', '32 running'])
+})
+
+test('a start of the server of a kube-apiserver ends the kill of its sidecar, which does not start it once more', async () => {
+  const drilled = await drillMixed(
+    { atMs: 1_000, action: 'kill', ...upstream, part: 'sidecar', forMs: 10_000 },
+    { atMs: 3_000, action: 'start', ...upstream, part: 'server' },
+    { atMs: 5_000, action: 'kill', ...upstream, part: 'server', forMs: 30_000 },
+  )
+  assert.deepEqual(statesOf(drilled), ['1 down', '3 running', '5 down', '35 running'])
+})
+
+test('a start does not replace a kube-apiserver that is frozen', async () => {
+  const drilled = await drillMixed(
+    { atMs: 1_000, action: 'freeze', ...upstream, part: 'both', forMs: 10_000 },
+    { atMs: 3_000, action: 'start', ...upstream, part: 'both' },
+  )
+  assert.deepEqual(statesOf(drilled), ['1 frozen', '11 running'])
 })

@@ -148,6 +148,7 @@ export class ServerFront {
   }
 
   async start(): Promise<void> {
+    if (this.up) return
     this.up = true
     this.store.restart()
     await Promise.all(this.#all.map((proxy) => proxy.accept()))

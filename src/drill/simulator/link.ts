@@ -132,8 +132,9 @@ export class SimulatedServer extends Route {
     this.breakStreams()
   }
 
-  /** Starts the process, which serves at once. */
+  /** Starts the process, which serves at once. Does nothing if it runs. */
   start(): void {
+    if (this.#serving) return
     this.#serving = true
     this.store.restart()
   }

@@ -8,7 +8,9 @@ import { type TestContext, test } from 'node:test'
 import { Datastore } from '../../../src/drill/datastore.ts'
 import { openCluster } from '../../../src/drill/live/cluster.ts'
 import { ServerFront } from '../../../src/drill/live/server-front.ts'
+import { seededRandom } from '../../../src/runtime/random.ts'
 import { systemClock, systemRandom } from '../../../src/runtime/system-clock.ts'
+import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { startServer } from '../../kube/loopback-server.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 
@@ -55,6 +57,28 @@ test('the client certificate is presented to the server only if the proxy requir
   assert.equal(passing.sentCredentials, undefined)
   assert.equal(passing.proxied.tls?.cert, undefined)
   assert.equal(passing.proxied.tls?.key, undefined)
+})
+
+test('a start of a server that runs does not shorten its recovery after an outage, but a restart does', async (t) => {
+  const time = new VirtualClock()
+  const datastore = new Datastore({ clock: time.view(), random: seededRandom(1, 'datastore') })
+  const cluster = await clusterOf(t, 'http://127.0.0.1:1', {})
+  const front = await ServerFront.open(
+    cluster,
+    datastore,
+    () => {},
+    () => {},
+  )
+  t.after(() => front.close())
+  await front.start()
+  datastore.state = 'away'
+  await time.advance(60_000)
+  datastore.state = 'up'
+  await front.start()
+  assert.equal(front.storeless, true)
+  await front.kill()
+  await front.start()
+  assert.equal(front.storeless, false)
 })
 
 async function clusterOf(t: TestContext, server: string, user: object): ReturnType<typeof openCluster> {

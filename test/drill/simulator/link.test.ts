@@ -256,3 +256,15 @@ test('servers without a datastore do not answer, and recover one after the other
   await time.advance(100)
   assert.equal(hung.state, 'answered')
 })
+
+test('a start of a server that runs does not shorten its recovery after an outage, but a restart does', async () => {
+  const { time, datastore, server } = setUp()
+  datastore.state = 'away'
+  await time.advance(60_000)
+  datastore.state = 'up'
+  server.start()
+  assert.equal(server.storeless, true)
+  server.kill()
+  server.start()
+  assert.equal(server.storeless, false)
+})

@@ -57,6 +57,7 @@ export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> i
 
   start(): void {
     const { time, seed, spikes, transport } = this.#surroundings
+    this.server.store.restart()
     const clock = processClock(time)
     const random = seededRandom(seed, `${this.name} life ${this.lives.length + 1}`)
     const link = simulatedLink(transport(this.name), { server: this.server, clock, random, spikes })

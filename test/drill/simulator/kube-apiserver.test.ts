@@ -89,6 +89,20 @@ test('server and sidecar of a kube-apiserver are one process: a kill, freeze or 
   }
 })
 
+test('a kube-apiserver that restarts after an outage has its datastore at once, and one that runs on recovers later', async (t) => {
+  const fleet = await FleetUnderTest.started(upstream(2))
+  t.after(() => fleet.target.close())
+  await fleet.perform({ type: 'datastore', state: 'away' })
+  await fleet.advance(60_000)
+  await fleet.perform(
+    { type: 'datastore', state: 'up' },
+    { type: 'kill', master: 'master-1', part: 'server' },
+    { type: 'start', master: 'master-1', part: 'server' },
+    { type: 'start', master: 'master-2', part: 'server' },
+  )
+  assert.deepEqual([fleet.member(1).connected, fleet.member(2).connected], [true, false])
+})
+
 test('a kube-apiserver whose /readyz fails stays listed', async (t) => {
   const fleet = await FleetUnderTest.started(upstream(2))
   t.after(() => fleet.target.close())

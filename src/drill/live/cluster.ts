@@ -17,6 +17,7 @@ import {
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
 import { silentLogger } from '../../telemetry/logger.ts'
+import { isAmong } from '../scenario/names.ts'
 import type { Scenario, Step } from '../scenario/scenario.ts'
 import { DrillError } from '../target.ts'
 import type { ProxiedServer } from './fault-proxy.ts'
@@ -226,13 +227,13 @@ export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
     if (fault !== undefined) faults.push(`${name}: ${fault}`)
   }
   for (const step of steps) {
-    const fault = stepFault(step)
+    const fault = stepFault(step, fleet)
     if (fault !== undefined) faults.push(`steps: ${fault}`)
   }
   return faults
 }
 
-function stepFault(step: Step): string | undefined {
+function stepFault(step: Step, fleet: Scenario['fleet']): string | undefined {
   switch (step.action) {
     case 'clock-skew':
       return 'clock-skew is not supported with real processes'
@@ -245,6 +246,11 @@ function stepFault(step: Step): string | undefined {
     case 'roll-config': {
       const fault = addressFault(step.settings.addresses ?? [])
       return fault && `roll-config: ${fault}`
+    }
+    case 'readyz-fails': {
+      const chosen = fleet.masters.filter(({ name }) => isAmong(step.masters, name))
+      const upstream = chosen.find(({ kind }) => kind === 'kube-apiserver')
+      return upstream && `readyz-fails cannot change the answers of ${upstream.name}, a real kube-apiserver`
     }
     default:
       return undefined

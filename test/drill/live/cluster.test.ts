@@ -41,6 +41,20 @@ test('liveFaults reports everything that real processes do not support, each in 
   assert.match(faults.join(' '), /memory.*clock.*10\.0\.0\.1.*clock-skew.*compact.*random.*full/)
 })
 
+test('readyz-fails is refused for a real kube-apiserver, and accepted for the other masters', async () => {
+  const mixed = await loadScenario('mixed-fleet')
+  const upstream = mixed.fleet.masters.find(({ kind }) => kind === 'kube-apiserver')?.name ?? assert.fail()
+  const ours = mixed.fleet.masters.find(({ kind }) => kind !== 'kube-apiserver')?.name ?? assert.fail()
+  const failing = (masters: readonly string[] | 'all'): Scenario => ({
+    ...mixed,
+    steps: [{ atMs: 0, action: 'readyz-fails', masters, how: 'unready' }],
+  })
+  assert.deepEqual(liveFaults(failing([ours])), [])
+  const refused = [`steps: readyz-fails cannot change the answers of ${upstream}, a real kube-apiserver`]
+  assert.deepEqual(liveFaults(failing([ours, upstream])), refused)
+  assert.deepEqual(liveFaults(failing('all')), refused)
+})
+
 test('an address that a step gives to a master must be a documentation address too', async () => {
   const crash = await loadScenario('crash')
   const roll = (addresses: readonly string[]): Scenario => ({

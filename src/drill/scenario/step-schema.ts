@@ -55,12 +55,13 @@ export const actions = {
   start: { description: 'starts what does not run', keys: { masters, part } },
   thaw: { description: 'SIGCONT', keys: { masters, part } },
   restart: {
-    description: 'stops and starts it; with `overlap` the next life of the sidecar starts before the current one stops',
+    description:
+      'stops and starts the chosen processes; with `overlap` the next life of the sidecar starts before the current one stops',
     keys: {
       masters,
       part,
-      signal: choice(['kill', 'terminate'], 'how it is stopped', 'terminate'),
-      pause: time(0, 'from its stop to its start', { default: '1s' }),
+      signal: choice(['kill', 'terminate'], 'how they are stopped', 'terminate'),
+      pause: time(0, 'from the stop to the start', { default: '1s' }),
       overlap: time(
         1,
         'how long the old and the new process of the sidecar run side by side; instead of `part`, `signal` and `pause`',
@@ -133,7 +134,7 @@ export const actions = {
       masters,
       how: choice(
         ['fails', 'hangs'],
-        'every request is refused with 500 at once; or none is answered, and /readyz takes four seconds',
+        'every API request is answered with 500 at once; or no API request is answered, and /readyz takes four seconds',
         'fails',
       ),
       for: undone,
@@ -163,7 +164,10 @@ export const actions = {
   },
   'datastore-outage': {
     description: 'the datastore is away, or full',
-    keys: { how: choice(['away', 'full'], 'nobody answers, or no write is accepted', 'away'), for: undoneRequired },
+    keys: {
+      how: choice(['away', 'full'], 'the datastore does not answer, or refuses writes that need space', 'away'),
+      for: undoneRequired,
+    },
   },
   'apiserver-outage': {
     description: 'the API servers are killed, and started again; the sidecars run on',

@@ -229,21 +229,21 @@ export function lengthOf({ fromMs, toMs }: Span): number {
 
 /**
  * The contents of a chart as tables, for readers who cannot see the chart or want the exact times. At most `most` rows
- * of states, and half of that number of faults, are in the tables.
+ * of states, and half of that number of steps, are in the tables.
  */
 export function facts(history: RunHistory, { name, most }: { readonly name: string; readonly most: number }): Html {
   const { steps, seen, occurrences } = history
   const { widthMs } = occurrences
-  const faults = steps.length > VISIBLE_STEPS ? stepList(history, Math.floor(most / 2)) : undefined
+  const listedSteps = steps.length > VISIBLE_STEPS ? stepList(history, Math.floor(most / 2)) : undefined
   const counts = occurrences.counts
     .map((bin, index) => ({ ...bin, fromMs: index * widthMs }))
     .filter((bin) => bin.write + bin.refused + bin['black-holed'] + bin.nobody > 0)
   return html`<details><summary>Exact times of ${name}</summary>
-${faults}
+${listedSteps}
 ${lives(history, name, most)}
 ${
   counts.length === 0
-    ? html`<p class="small">No ${seen.writes ? '' : 'write was seen one by one, and no '}client error was counted.</p>`
+    ? html`<p class="small">${seen.writes ? 'No' : 'Writes were not observed, and no'} client error was counted.</p>`
     : table({
         label: `Writes and client errors of ${name}`,
         caption: html`Writes and client errors <span class="aside">in each ${seconds(widthMs)}; parts with neither are left out</span>`,
@@ -274,7 +274,7 @@ export const VISIBLE_STEPS = 12
 
 export function stepList({ steps }: RunHistory, most: number): Html {
   const shown = steps.slice(0, most)
-  return html`<ol class="steps" aria-label="Faults">${shown.map(
+  return html`<ol class="steps" aria-label="Steps">${shown.map(
     ({ atMs, text }) => html`<li>${seconds(atMs)}: ${text}\n`,
   )}</ol>${omitted(steps.length - shown.length)}`
 }

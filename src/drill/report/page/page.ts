@@ -65,7 +65,7 @@ ${samples(variants)}</section>
 <section class="card" aria-labelledby="runs"><h2 id="runs">Runs</h2>
 ${runs(variants)}</section>
 </main>
-<footer>${report.kind} ${report.apiVersion}, made by apiserver-bootstrap ${version} on ${target === 'sim' ? 'the simulator' : 'real processes'}. report.json beside this page holds the same, and every event.</footer>
+<footer>${report.kind} ${report.apiVersion}, made by apiserver-bootstrap ${version} on ${target === 'sim' ? 'the simulator' : 'real processes'}. report.json beside this page holds the same, and the events of the recorded runs.</footer>
 </body>
 </html>
 `
@@ -110,7 +110,7 @@ ${fallen.map(
 function knownFailures(variants: readonly VariantReport[]): Html | undefined {
   const known = variants.filter((variant) => variant.knownFailures.length > 0)
   if (known.length === 0) return undefined
-  return html`<section class="card" aria-labelledby="known"><h2 id="known">What these reconcilers are known for, and did</h2>
+  return html`<section class="card" aria-labelledby="known"><h2 id="known">Known failures of these reconcilers that occurred</h2>
 <ul class="list">${known.flatMap(({ name, knownFailures }) =>
     knownFailures.map(
       (one) => html`<li><strong>${name}</strong>: ${one.sentence} <span class="aside">(${count(one.count)})</span>\n`,
@@ -156,7 +156,10 @@ ${command === '' ? undefined : html`<p>This makes the report again:</p>\n<pre><c
     ['masters', String(fleet.masters.length)],
     ['lasts', formatDuration(durationMs)],
     ['lease', `TTL ${formatDuration(fleet.leaseTtlMs)}, interval ${formatDuration(fleet.reconcileIntervalMs)}`],
-    ['as written', `${fleet.reconciler}, store ${fleet.leaseStore}, ${fleet.apiserverCount} places for master-count`],
+    [
+      'fleet in the file',
+      `${fleet.reconciler}, store ${fleet.leaseStore}, ${fleet.apiserverCount} places for master-count`,
+    ],
     ['readiness gate', fleet.readinessGate],
     ['at a stop', fleet.onShutdown],
     [
@@ -169,10 +172,10 @@ ${command === '' ? undefined : html`<p>This makes the report again:</p>\n<pre><c
     ['removal margin', `${formatDuration(bounds.removalMarginMs)} after the lease’s end`],
     ['listed within', formatDuration(bounds.listedMs)],
     ['objects agree within', formatDuration(bounds.agreementMs)],
-    ['all right within', `${formatDuration(bounds.recoveryMs)} after the last fault`],
+    ['in sync within', `${formatDuration(bounds.recoveryMs)} after the last fault`],
     ['writes', `at most ${bounds.writesPerTenSeconds} of a master in 10s`],
   ])}</div></div>
-<details><summary>Its ${counted(steps.length, 'step')}, and the whole as a file</summary>
+<details><summary>The ${counted(steps.length, 'step')}, and the scenario as a file</summary>
 ${stepsTable(steps)}
 <p id="file">A file that <code>drill FILE</code> takes:</p>
 <div class="tall" role="region" aria-labelledby="file" tabindex="0"><pre><code>${renderScenario(scenario)}</code></pre></div></details>
@@ -181,7 +184,7 @@ ${stepsTable(steps)}
 
 /** The latency of messages in the simulator, which is the same for all variants. */
 function latencyText(latency: VariantReport['latency']): string {
-  if (latency === undefined) return 'as it is'
+  if (latency === undefined) return 'that of the real connections'
   return `${latency.fromMs} to ${latency.toMs} ms a message, ${latency.spikes ? 'and sometimes late' : 'never late'}`
 }
 

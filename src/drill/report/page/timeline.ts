@@ -19,7 +19,7 @@ import { counted, type Html, html, markup, percent, seconds } from './html.ts'
  * small.
  */
 const MOST_SPANS = 1_200
-/** Roughly the most marks of faults in all charts of a page together. */
+/** Roughly the most marks of steps in all charts of a page together. */
 const MOST_MARKS = 360
 
 /** The timelines of runs, with the variants side by side and the same time axis for all. */
@@ -65,13 +65,13 @@ function described({ masters, steps, violations, untilMs, seen }: RunHistory): s
     return ms === 0 ? [] : [`${name} for ${seconds(ms)}`]
   })
   const sentences = [
-    `${counted(masters.length, 'master')}, ${counted(steps.length, 'fault')}, ${seconds(untilMs)}.`,
+    `${counted(masters.length, 'master')}, ${counted(steps.length, 'step')}, ${seconds(untilMs)}.`,
     dead.length === 0
-      ? 'Nobody was listed while no client was served there.'
+      ? 'Clients were served at every master that was listed.'
       : `Listed although no client was served: ${dead.join(', ')}.`,
   ]
   if (violations.length > 0) sentences.push(`${counted(violations.length, 'violation')}.`)
-  if (!seen.leases) sentences.push('It has no leases, or none that are seen.')
+  if (!seen.leases) sentences.push('No leases were observed.')
   return sentences.join(' ')
 }
 
@@ -91,7 +91,7 @@ function unshown(number: number): Html | undefined {
 
 /** The least width of a span, as a share of the time, so that every span is visible. */
 const NARROWEST = 0.0015
-/** With more faults than this, their lines would hide the lanes, so all these lines are left out. */
+/** With more steps than this, their lines would hide the lanes, so all these lines are left out. */
 const MOST_GUIDES = 24
 /** The least distance between two numbered marks, as a share of the time. A nearer mark gets no number. */
 const NEAREST_NUMBERS = 0.04
@@ -116,7 +116,7 @@ interface Limits {
   readonly untilMs: number
   /** The most spans of each chart. */
   readonly most: number
-  /** If a chart has more faults than this, some faults share a mark. */
+  /** If a chart has more steps than this, some steps share a mark. */
   readonly mostMarks: number
   readonly rows: { readonly leases: boolean; readonly violations: boolean }
 }
@@ -225,7 +225,7 @@ function marksRow(
   { untilMs, withViolations }: { readonly untilMs: number; readonly withViolations: boolean },
 ): Html {
   let numberedMs = Number.NEGATIVE_INFINITY
-  const faults = marks.map(({ x, atMs, number, text }) => {
+  const steps = marks.map(({ x, atMs, number, text }) => {
     const numbered = (atMs - numberedMs) / untilMs >= NEAREST_NUMBERS
     if (numbered) numberedMs = atMs
     return html`<svg x="${x}" overflow="visible"><title>${number}: ${text}</title>${
@@ -233,7 +233,7 @@ function marksRow(
     }<use href="#fault" class="m" y="15"/></svg>`
   })
   const broken = [...new Set(violations.map(({ atMs }) => percent(atMs / untilMs)))]
-  return html`<div class="row"><div class="what"><span>&#8203;</span><span>faults</span></div><svg class="marks">${faults}</svg></div>
+  return html`<div class="row"><div class="what"><span>&#8203;</span><span>steps</span></div><svg class="marks">${steps}</svg></div>
 ${
   !withViolations
     ? undefined
@@ -251,7 +251,7 @@ interface Mark {
   readonly masters: Set<string>
 }
 
-/** If there are more than `most` faults, faults at almost the same time share the mark of the first one. */
+/** If there are more than `most` steps, steps at almost the same time share the mark of the first one. */
 function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): readonly Mark[] {
   const places = steps.length > most ? most : 10_000
   const marks = new Map<string, Mark>()
@@ -338,8 +338,8 @@ ${seen.leases ? html`<li>${swatch('h')} its lease is held` : undefined}
 <li>${swatch('r')} client errors: refused
 <li>${swatch('b')} client errors: black-holed
 <li>${swatch('o')} client errors: no address known
-<li>${nothing} none of it: down, refused, not listed, no lease
-<li>${mark('fault', 'm')} a fault, by its number, and at the master that it was done to
+<li>${nothing} base line only: down, refused, not listed, no lease
+<li>${mark('fault', 'm')} a step, by its number, and at each master that it acted on
 ${seen.violations ? html`<li>${mark('cross', 'v')} something did not hold` : undefined}
 </ul>`
 }

@@ -45,7 +45,7 @@ export function whyUnchecked({ steps, fleet, bounds, durationMs }: Scenario): st
   const endless = slow.filter(({ endMs }) => endMs === undefined)
   const lagMs = Math.max(0, ...endless.map((one) => one.lagMs))
   if (endless.some((one) => one.lagMs > slackOf(one.name, fleet))) {
-    return 'Not everything could be judged: a master that stays too slow to renew its lease until the end is not checked; end the slowness with for, or by heal.'
+    return 'Not everything could be judged: a master that stays too slow to renew its lease until the end is not checked; end the slowness with the key `for`, or with a `heal` step.'
   }
   const endsMs = slow.map((one) => (one.endMs === undefined ? 0 : one.endMs + one.lagMs))
   // The duration of a rolling restart is unknown, so only its pauses count. The lag counts twice, because both the

@@ -64,7 +64,7 @@ const places: Readonly<Record<string, string>> = {
 function distribution(key: string, name: string): Record<string, string> {
   return {
     [`${key}.count`]: `${name} / measured`,
-    [`${key}.never`]: `${name} / never until the end`,
+    [`${key}.never`]: `${name} / not until the end`,
     [`${key}.p50Ms`]: `${name} / p50`,
     [`${key}.p99Ms`]: `${name} / p99`,
     [`${key}.maxMs`]: `${name} / max`,

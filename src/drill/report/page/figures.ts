@@ -29,7 +29,7 @@ interface Section<Value> {
 
 const distribution: readonly Row<Distribution>[] = [
   { name: 'measured', text: (one) => count(one.count) },
-  { name: 'never until the end', text: (one) => count(one.never), amiss: (one) => one.never > 0 },
+  { name: 'not until the end', text: (one) => count(one.never), amiss: (one) => one.never > 0 },
   { name: 'p50', text: (one) => seconds(one.p50Ms) },
   { name: 'p99', text: (one) => seconds(one.p99Ms) },
   { name: 'max', text: (one) => seconds(one.maxMs) },
@@ -118,7 +118,7 @@ export function figuresTable(variants: readonly VariantReport[]): Html {
   const names = Object.keys(sections) as (keyof Figures)[]
   return table({
     label: 'All figures',
-    caption: html`All figures <span class="aside">over all runs of each; what a healthy fleet would not have is in bold</span>`,
+    caption: html`All figures <span class="aside">over all runs of each variant; values that a healthy fleet would not have are bold</span>`,
     columns: columnsOf('figure', variants),
     groups: names.map((name) => ({
       name: html`${sections[name].name} <span class="aside">${sections[name].sentence}</span>`,

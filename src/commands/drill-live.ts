@@ -20,13 +20,13 @@ import { presentable } from './output.ts'
 export async function liveTargets(
   varied: readonly VariedScenario[],
   { rest, values }: { readonly rest: Flags; readonly values: DrillValues },
-): Promise<NonNullable<DrillOptions['openTarget']>> {
+): Promise<NonNullable<DrillOptions['createTarget']>> {
   const resolved = resolveConfiguration(rest, undefined, observerRules)
   await checkCertificates(resolved, etcdFiles)
   const kubeApiserver = values.kubeApiserver && (await programIn(values.kubeApiserver, '--kube-apiserver'))
   const { kubeconfig = '', context, etcdServers, etcdPrefix } = resolved.configuration
   const { etcdCafile: cafile, etcdCertfile: certfile, etcdKeyfile: keyfile } = resolved.configuration
-  const { openLiveTarget } = await import('../drill/live/live-target.ts')
+  const { createLiveTarget } = await import('../drill/live/live-target.ts')
   const { builtKubeApiserver } = await import('../drill/live/live-stage.ts')
   const program = [process.execPath, ...process.execArgv, process.argv[1] ?? '']
   const options: LiveOptions = {
@@ -45,7 +45,7 @@ export async function liveTargets(
   return async (scenario, seed) => {
     try {
       const logs = values.report === undefined ? undefined : logsOf(values.report, scenario, seed)
-      return await openLiveTarget(scenario, seed, { ...options, logs })
+      return await createLiveTarget(scenario, seed, { ...options, logs })
     } catch (cause) {
       if (!(cause instanceof Error) || cause.name !== 'KubeConfigError') throw cause
       throw new InvalidInputError([{ where: '--kubeconfig', message: cause.message }], { cause })

@@ -54,7 +54,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
   const { target, seed, runs, output, report: directory } = values
   const varied = variantsOf(scenario, values)
   const live = target === 'live'
-  const openTarget = live ? await (await import('./drill-live.ts')).liveTargets(varied, { rest, values }) : undefined
+  const createTarget = live ? await (await import('./drill-live.ts')).liveTargets(varied, { rest, values }) : undefined
   if (directory !== undefined) await prepareReportDirectory(directory)
 
   // The cluster must also be restored when the terminal is closed.
@@ -89,7 +89,7 @@ async function drill(scenario: Scenario, { values, rest, command }: DrillRequest
       seed,
       runs,
       variants,
-      ...(openTarget !== undefined && { openTarget }),
+      ...(createTarget !== undefined && { createTarget }),
       command,
       version,
       signal,

@@ -38,7 +38,7 @@ interface RunOutcome {
 
 /**
  * Drills each variant of a scenario `runs` times, each time with a new fleet, and resolves with the report. Without
- * `openTarget` the fleets are simulated: the shipped code runs in simulated time, and the same seed always gives the
+ * `createTarget` the fleets are simulated: the shipped code runs in simulated time, and the same seed always gives the
  * same report.
  *
  * Rejects with a {@link DrillError} if a fleet does not start, a step is impossible or the objects cannot be restored;
@@ -47,7 +47,7 @@ interface RunOutcome {
  * ends every process and, if possible, restores the objects.
  */
 export async function runDrill(scenario: Scenario, options: DrillOptions = {}): Promise<DrillReport> {
-  const { seed = 1, runs = 1, openTarget, version = '', command = '', signal, onEvent } = options
+  const { seed = 1, runs = 1, createTarget, version = '', command = '', signal, onEvent } = options
   const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
   checkOptions({ seed, runs, variants })
   const reports: VariantReport[] = []
@@ -57,9 +57,9 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
     const outcomes: RunOutcome[] = []
     for (let index = 0; index < runs; index++) {
       const target =
-        openTarget === undefined
+        createTarget === undefined
           ? new SimulatedTarget(varied.fleet, seed + index, { createMaster: options.createMaster })
-          : await openTarget(varied, seed + index)
+          : await createTarget(varied, seed + index)
       const outcome = await runOnce(drawSteps(varied, seed + index), {
         target,
         seed: seed + index,
@@ -69,13 +69,13 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
       outcomes.push(outcome)
       latenessMs = Math.max(latenessMs, outcome.latenessMs)
     }
-    reports.push(variantReport(variant, varied, outcomes, seed, openTarget === undefined))
+    reports.push(variantReport(variant, varied, outcomes, seed, createTarget === undefined))
   }
   return {
     apiVersion: 'apiserver-bootstrap/v1alpha1',
     kind: 'DrillReport',
     version,
-    target: openTarget === undefined ? 'sim' : 'live',
+    target: createTarget === undefined ? 'sim' : 'live',
     seed,
     command,
     scenario,
@@ -216,14 +216,14 @@ export interface DrillOptions {
   readonly variants?: readonly Variant[]
   /**
    * Composes a simulated sidecar at each of its starts. Set it to drill your own leases, reconciler or hooks. Not used
-   * with `openTarget`. @default createMaster
+   * with `createTarget`. @default createMaster
    */
   readonly createMaster?: typeof createMaster
   /**
    * Creates the target of one run from the scenario with the variant's fleet and the seed of the run. {@link runDrill}
    * opens and closes the target. @default a simulated fleet
    */
-  readonly openTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
+  readonly createTarget?: (scenario: Scenario, seed: number) => Promise<DrillTarget>
   /** The command line that repeats the drill, for the report. @default an empty text */
   readonly command?: string
   /** The version of the program, for the report. @default an empty text */

@@ -22,7 +22,7 @@ test('reports state how late timers on the host fired only if that exceeds what 
   const drillOn = (...latenessesMs: readonly number[]) =>
     runDrill(short, {
       runs: latenessesMs.length,
-      openTarget: async (varied, seed) => new OnLateHost(varied, seed, latenessesMs[seed - 1] ?? 0),
+      createTarget: async (varied, seed) => new OnLateHost(varied, seed, latenessesMs[seed - 1] ?? 0),
     })
   const inTime = await drillOn(375)
   assert.equal(inTime.hostLate, undefined)

@@ -20,9 +20,9 @@ const wrong: readonly (readonly [options: DrillOptions, message: string])[] = [
 ]
 
 test('an option out of range is refused with a one-line RangeError that names it, before anything runs', async () => {
-  const openTarget = (): never => assert.fail('a fleet was opened')
+  const createTarget = (): never => assert.fail('a fleet was opened')
   for (const [options, message] of wrong) {
-    await assert.rejects(runDrill(crash, { ...options, openTarget }), { name: 'RangeError', message })
+    await assert.rejects(runDrill(crash, { ...options, createTarget }), { name: 'RangeError', message })
   }
 })
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { openLiveTarget } from '../../src/drill/live/live-target.ts'
+import { createLiveTarget } from '../../src/drill/live/live-target.ts'
 import { computeFigures } from '../../src/drill/report/figures.ts'
 import { runOnce } from '../../src/drill/run-drill.ts'
 import { loadScenario } from '../../src/drill/scenario/load-scenario.ts'
@@ -78,7 +78,7 @@ describe('the simulator and real processes', () => {
       for (let seed = 1; seed <= liveRuns; seed++) {
         const scenario = await crashAt(seed, liveRuns, lease)
         const { kubeconfig } = cluster.server
-        const target = await openLiveTarget(scenario, seed, {
+        const target = await createLiveTarget(scenario, seed, {
           kubeconfig,
           etcdServers: [cluster.etcd.url],
           etcdPrefix: '/registry',

@@ -210,7 +210,7 @@ test('five masters stay listed while cut off from their servers for a minute, an
 test('after repeated crashes, cuts and broken watches of its server a master has as many watches and timers as before', async (t) => {
   const fleet = await startedFleet(t, { masters: 2 })
   const { server, life } = master(fleet, 1)
-  const counts = () => ({ watches: server.streams, timers: life?.clock.timers })
+  const counts = () => ({ watches: server.openConnections, timers: life?.clock.timers })
   await fleet.advance(22_500)
   const before = counts()
   assert.deepEqual(before.watches, 7)
@@ -223,7 +223,7 @@ test('after repeated crashes, cuts and broken watches of its server a master has
     await fleet.advance(20_000)
     server.heal()
     await fleet.advance(20_000)
-    server.breakStreams()
+    server.resetConnections()
     await fleet.advance(20_000)
   }
   // The same moment between two probes as before.

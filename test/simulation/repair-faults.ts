@@ -66,13 +66,13 @@ const faults: readonly MasterFault[] = [
     return 'hang the server of'
   },
   ({ server }) => {
-    server.breakStreams()
+    server.resetConnections()
     return 'break the connections of'
   },
   ({ server }, { server: store, coverage }) => {
     coverage.count('a relist was forced')
     store.compact()
-    server.breakStreams()
+    server.resetConnections()
     return 'compact, and break the connections of'
   },
   ({ lag }, _world, random) => {
@@ -89,7 +89,7 @@ const faults: readonly MasterFault[] = [
   },
   ({ etcd }, { coverage }) => {
     coverage.count('a watch of a bitmap broke')
-    etcd.breakStreams()
+    etcd.resetConnections()
     return 'break the etcd connections of'
   },
   ({ etcd }, { coverage }) => {
@@ -100,7 +100,7 @@ const faults: readonly MasterFault[] = [
   ({ etcd }, { coverage }) => {
     coverage.count('a watch of a bitmap broke')
     etcd.refused = true
-    etcd.breakStreams()
+    etcd.resetConnections()
     return 'refuse etcd to'
   },
   (_master, { etcd, masters }) => {

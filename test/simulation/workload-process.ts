@@ -110,7 +110,7 @@ export class WorkloadProcess {
   /** SIGKILL: its running requests never return. */
   kill(): void {
     this.life?.clock.freeze()
-    this.server.breakStreams()
+    this.server.resetConnections()
     this.life = undefined
   }
 

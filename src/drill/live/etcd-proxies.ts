@@ -99,7 +99,7 @@ const CONNECT_LIMIT_MS = 5_000
  * of endpoints with TLS. Rejects with a {@link DrillError} if an endpoint returns no certificate that is valid for
  * 127.0.0.1 or localhost.
  */
-export function etcdPaths(
+export function etcdProxyTargets(
   endpoints: readonly EtcdEndpoint[],
   files: CredentialFiles,
 ): Promise<readonly EtcdProxyTarget[]> {

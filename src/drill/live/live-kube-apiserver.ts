@@ -66,7 +66,8 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
    * no etcd or no kube-apiserver binary.
    */
   static async open(around: LiveSurroundings, plan: MasterPlan): Promise<LiveKubeApiserver> {
-    if (around.etcdPaths.length === 0) throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
+    if (around.etcdProxyTargets.length === 0)
+      throw new DrillError(`${plan.name}: a kube-apiserver needs --etcd-servers`)
     if (around.options.kubeApiserver === undefined) {
       throw new DrillError(`${plan.name}: no kube-apiserver binary: set --kube-apiserver FILE`)
     }
@@ -89,7 +90,7 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
       port,
       token,
       clients,
-      store: await EtcdProxies.open(around.etcdPaths, around.directory),
+      store: await EtcdProxies.open(around.etcdProxyTargets, around.directory),
     })
   }
 

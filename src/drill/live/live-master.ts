@@ -68,7 +68,10 @@ export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
       if (ready) life.wasReady = true
     }
     const front = await ServerFront.open(around.cluster, datastore, onAnswer, onRequest)
-    const store = around.etcdPaths.length === 0 ? undefined : await EtcdProxies.open(around.etcdPaths, around.directory)
+    const store =
+      around.etcdProxyTargets.length === 0
+        ? undefined
+        : await EtcdProxies.open(around.etcdProxyTargets, around.directory)
     const settings = settingsOf(fleet, plan.addresses, plan.settings)
     return new LiveMaster(around, plan, { settings, front, store, lives })
   }

@@ -43,7 +43,7 @@ export interface LiveSurroundings {
   readonly cluster: Cluster
   readonly options: LiveOptions
   /** Empty if the drill does not use etcd. */
-  readonly etcdPaths: readonly EtcdProxyTarget[]
+  readonly etcdProxyTargets: readonly EtcdProxyTarget[]
   readonly serviceClusterIpRange: string
   /** A private directory, which is removed at the end. */
   readonly directory: string
@@ -62,9 +62,9 @@ export function childOptions({ directory, watchdog }: LiveSurroundings, name: st
  * The flags for etcd except `--etcd-servers`. `run` and kube-apiserver have the same flags. The files of certificates
  * are left out if no path uses TLS, because with these files kube-apiserver would speak TLS to a Unix socket.
  */
-export function etcdFlags({ options, etcdPaths }: LiveSurroundings): readonly string[] {
+export function etcdFlags({ options, etcdProxyTargets }: LiveSurroundings): readonly string[] {
   const { etcdPrefix, etcdFiles } = options
-  const hasTls = etcdPaths.some(({ tlsHost }) => tlsHost !== undefined)
+  const hasTls = etcdProxyTargets.some(({ tlsHost }) => tlsHost !== undefined)
   return [
     `--etcd-prefix=${etcdPrefix}`,
     ...Object.entries(hasTls ? etcdFiles : {}).flatMap(([name, file]) =>

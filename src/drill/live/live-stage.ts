@@ -11,7 +11,7 @@ import { replaceFile } from '../../runtime/system-file.ts'
 import { DrillError } from '../target.ts'
 import { patiently, Watchdog } from './child.ts'
 import { type Cluster, isDocumentation, type LiveOptions } from './cluster.ts'
-import { etcdPaths, socketFault } from './etcd-proxies.ts'
+import { etcdProxyTargets, socketFault } from './etcd-proxies.ts'
 import { FoundState, whenUnoccupied, writeRecoveryFile } from './found-state.ts'
 import { type LiveSurroundings, LOG_ENDING } from './live-member.ts'
 
@@ -56,7 +56,7 @@ export class ClusterStage {
     const { log, etcdServers = [], etcdFiles } = this.#options
     await whenUnoccupied(this.#cluster, { clock: systemClock, log, signal })
     const needsEtcd = this.#cluster.leaseStore === 'etcd'
-    const paths = needsEtcd ? await etcdPaths(etcdServers.map(parseEndpoint), etcdFiles) : []
+    const paths = needsEtcd ? await etcdProxyTargets(etcdServers.map(parseEndpoint), etcdFiles) : []
     const found = await ifFound(this.#cluster.api.get(serviceCidrs, defaultServiceCidr, { signal }))
     const range = found?.spec?.cidrs?.join()
     const serviceClusterIpRange = this.#options.serviceClusterIpRange ?? range
@@ -75,7 +75,7 @@ export class ClusterStage {
     return {
       cluster: this.#cluster,
       options: this.#options,
-      etcdPaths: paths,
+      etcdProxyTargets: paths,
       serviceClusterIpRange,
       directory: this.#directory,
       watchdog: this.#watchdog,

@@ -32,7 +32,7 @@ const DELIVERY_MS = 1_000
  * Connects to nothing before `open`. Rejects with a KubeConfigError, an EtcdEndpointError or a {@link DrillError}.
  * `open` rejects with a DrillError, before it changes anything, if another program manages `default/kubernetes`.
  */
-export async function openLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
+export async function createLiveTarget(scenario: Scenario, seed: number, options: LiveOptions): Promise<DrillTarget> {
   const [fault] = liveFaults(scenario)
   if (fault !== undefined) throw new DrillError(fault)
   const { leaseStore, masters } = scenario.fleet

@@ -59,7 +59,7 @@ export class ReadyzResponder {
     return this.#answer
   }
 
-  get waiting(): number {
+  get waitingCount(): number {
     return this.#hanging.size
   }
 

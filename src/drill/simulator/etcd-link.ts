@@ -28,20 +28,20 @@ export class Route {
 
   heal(): void {
     this.cut = false
-    this.breakStreams()
+    this.resetConnections()
   }
 
-  breakStreams(): void {
+  resetConnections(): void {
     this.resets++
     for (const connection of [...this.#connections]) connection.abort(RESET)
   }
 
   /** How many watches of an API server are open, plus how many requests are black-holed. */
-  get streams(): number {
+  get openConnections(): number {
     return this.#connections.size
   }
 
-  addStream(connection: AbortController): () => void {
+  addConnection(connection: AbortController): () => void {
     this.#connections.add(connection)
     return () => this.#connections.delete(connection)
   }
@@ -49,7 +49,7 @@ export class Route {
   /** Black-holes a request. Resolves with `reset` when its connection is reset, or with `timeout` after `timeoutMs`. */
   async blackHole(clock: Clock, timeoutMs: number, signal: AbortSignal): Promise<'reset' | 'timeout'> {
     const { controller, unlink } = linkedController(signal)
-    const forget = this.addStream(controller)
+    const forget = this.addConnection(controller)
     try {
       await sleep(clock, timeoutMs, controller.signal)
       return 'timeout'
@@ -118,7 +118,7 @@ export class SimulatedEtcd {
   stop(): void {
     this.#down = true
     this.#clock.stop()
-    for (const route of this.#routes) route.breakStreams()
+    for (const route of this.#routes) route.resetConnections()
   }
 
   start(): void {
@@ -170,8 +170,8 @@ export class EtcdRoute extends Route {
     super.heal()
   }
 
-  override breakStreams(): void {
-    super.breakStreams()
+  override resetConnections(): void {
+    super.resetConnections()
     for (const breakWatches of this.#connected) breakWatches()
   }
 

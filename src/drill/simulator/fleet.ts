@@ -54,7 +54,7 @@ export class Fleet {
   readonly time = new VirtualClock()
   readonly seed: number
   readonly random: Random
-  readonly store: ApiServer
+  readonly apiServer: ApiServer
   readonly etcd: SimulatedEtcd | undefined
   readonly masters: SimulatedMaster[] = []
   readonly surroundings: Surroundings
@@ -73,7 +73,7 @@ export class Fleet {
     this.seed = seed
     this.random = seededRandom(seed, 'fleet')
     const clock = this.time.view()
-    this.store = createApiServer({ clock, random: seededRandom(seed, 'store') })
+    this.apiServer = createApiServer({ clock, random: seededRandom(seed, 'store') })
     this.etcd = etcd === undefined ? undefined : new SimulatedEtcd(this.time, etcd, seededRandom(seed, 'etcd'))
     this.surroundings = {
       time: this.time,
@@ -165,7 +165,7 @@ export class Fleet {
   }
 
   #reach(): Transport {
-    return (this.#options.transport ?? inProcessTransport)(this.store)
+    return (this.#options.transport ?? inProcessTransport)(this.apiServer)
   }
 
   #numbered(count: number): readonly Host[] {

@@ -118,7 +118,7 @@ export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> i
   get clientConnections(): MemberState['clientConnections'] {
     const { life, server } = this
     if (life === undefined || life.ended) return 'refused'
-    if (life.clock.frozen || server.unreachable) return 'black-holed'
+    if (life.clock.frozen || server.clientsCutOff) return 'black-holed'
     // A starting kube-apiserver listens, but fails all requests until it is ready.
     return life.ready ? 'served' : 'refused'
   }

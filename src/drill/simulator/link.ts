@@ -28,7 +28,7 @@ export class SimulatedServer extends Route {
   etcdCheck = true
   /** Whether /readyz and /livez hang, while all other requests are answered. */
   silent = false
-  #unreachable = false
+  #clientsCutOff = false
   #frozen = false
   readonly #waiting = new Set<() => void>()
   readonly store: ServerStore
@@ -62,12 +62,12 @@ export class SimulatedServer extends Route {
   }
 
   /** Whether clients are black-holed. */
-  get unreachable(): boolean {
-    return this.#unreachable || this.#frozen
+  get clientsCutOff(): boolean {
+    return this.#clientsCutOff || this.#frozen
   }
 
-  set unreachable(unreachable: boolean) {
-    this.#unreachable = unreachable
+  set clientsCutOff(clientsCutOff: boolean) {
+    this.#clientsCutOff = clientsCutOff
   }
 
   /** Whether the process is stopped as by SIGSTOP. Open connections continue afterwards. */
@@ -129,7 +129,7 @@ export class SimulatedServer extends Route {
     this.#serving = false
     // The next process is not frozen.
     this.#frozen = false
-    this.breakStreams()
+    this.resetConnections()
   }
 
   /** Starts the process, which serves at once. Does nothing if it runs. */
@@ -205,7 +205,7 @@ export function simulatedLink(
         return response
       }
       const { controller, unlink } = linkedController(signal)
-      const forget = server.addStream(controller)
+      const forget = server.addConnection(controller)
       // A caller that gives up before the first event never begins to read, so the cleanup in `relay` does not run.
       controller.signal.addEventListener('abort', forget, { once: true })
       const opened = async (): Promise<ApiResponse> => {

@@ -224,8 +224,8 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
   }
 
   get clientConnections(): MemberState['clientConnections'] {
-    const { serving, unreachable } = this.server
-    return !serving ? 'refused' : unreachable ? 'black-holed' : 'served'
+    const { serving, clientsCutOff } = this.server
+    return !serving ? 'refused' : clientsCutOff ? 'black-holed' : 'served'
   }
 
   /** Whether some process of the sidecar may still renew the lease. */

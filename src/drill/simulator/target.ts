@@ -82,7 +82,7 @@ export class SimulatedTarget implements DrillTarget {
   }
 
   async perform(primitive: Primitive): Promise<void> {
-    const { etcd, store, surroundings } = this.#fleet
+    const { etcd, apiServer, surroundings } = this.#fleet
     if (this.#closed) return
     switch (primitive.type) {
       case 'add':
@@ -94,7 +94,7 @@ export class SimulatedTarget implements DrillTarget {
         return primitive.state === 'away' ? etcd.stop() : etcd.start()
       case 'compact':
         etcd?.store.compact()
-        store.compact()
+        apiServer.compact()
         return
       case 'damage':
         // Nobody can write during an outage.
@@ -195,8 +195,8 @@ function performOn(member: SimulatedMaster | SimulatedKubeApiserver, primitive: 
       if (!isMaster) member.etcd.refused = primitive.state !== 'ok'
       break
     case 'reset-connections':
-      server.breakStreams()
-      etcd?.breakStreams()
+      server.resetConnections()
+      etcd?.resetConnections()
       break
     case 'readyz':
       server.ready = primitive.answer !== 'unready'
@@ -254,7 +254,7 @@ function cut(
       server.store.cut = on
       break
     case 'clients':
-      server.unreachable = on
+      server.clientsCutOff = on
       break
   }
 }

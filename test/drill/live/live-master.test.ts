@@ -67,7 +67,7 @@ async function overlapping(t: TestContext): Promise<{ master: LiveMaster; pids: 
   const options = { kubeconfig, etcdPrefix: '/registry', etcdFiles: {}, program, log: () => {} }
   const cluster = await openCluster(options, 'kubernetes')
   const watchdog = new Watchdog()
-  const around = { cluster, options, etcdPaths: [], serviceClusterIpRange: '10.96.0.0/12', directory, watchdog }
+  const around = { cluster, options, etcdProxyTargets: [], serviceClusterIpRange: '10.96.0.0/12', directory, watchdog }
   const { fleet } = parseScenario(scenario, 'test.yaml')
   const [plan] = fleet.masters
   assert.ok(plan)

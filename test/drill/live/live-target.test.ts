@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { inProcessTransport } from '../../../src/apiserver/api-server.ts'
 import { type StartedApiServer, startApiServer } from '../../../src/apiserver/http-start.ts'
 import { writeStaticList } from '../../../src/drill/listings.ts'
-import { openLiveTarget } from '../../../src/drill/live/live-target.ts'
+import { createLiveTarget } from '../../../src/drill/live/live-target.ts'
 import { parseScenario } from '../../../src/drill/scenario/parse.ts'
 import type { DrillTarget, TargetObserver } from '../../../src/drill/target.ts'
 import type { KubeApi } from '../../../src/kube/api.ts'
@@ -163,7 +163,7 @@ async function openTarget(
   t.after(() => server.close())
   writeFileSync(kubeconfig, server.kubeconfig)
   const { url } = await startFakeEtcd(t)
-  const target = await openLiveTarget(scenario, 1, {
+  const target = await createLiveTarget(scenario, 1, {
     kubeconfig,
     etcdServers: [url],
     etcdPrefix: '/registry',

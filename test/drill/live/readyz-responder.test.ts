@@ -62,9 +62,9 @@ test('a probe that still waits when the hang ends is answered, and one that has 
   const patient = ask(responder, 1)
   const gone = get({ host: '127.0.0.1', port: responder.port, path: '/2/readyz', agent: false })
   gone.on('error', () => {})
-  await untilPasses('both to wait', () => assert.equal(responder.waiting, 2), { withinMs: 10_000 })
+  await untilPasses('both to wait', () => assert.equal(responder.waitingCount, 2), { withinMs: 10_000 })
   gone.destroy()
-  await untilPasses('one to be gone', () => assert.equal(responder.waiting, 1), { withinMs: 10_000 })
+  await untilPasses('one to be gone', () => assert.equal(responder.waitingCount, 1), { withinMs: 10_000 })
   responder.answer = 'ready'
   assert.equal((await patient).status, 200)
   assert.deepEqual(answered, [[1, true]])

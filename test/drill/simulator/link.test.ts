@@ -76,7 +76,7 @@ test('a request to a frozen server times out, and one to a frozen server that is
   server.kill()
   await time.advance(100)
   assert.equal(second.state, 'connection reset')
-  assert.equal(server.streams, 0)
+  assert.equal(server.openConnections, 0)
 })
 
 test('a watch survives a freeze of its server, and delivers the events of that time afterwards', async () => {
@@ -100,7 +100,7 @@ test('a watch survives a freeze of its server, and delivers the events of that t
   server.frozen = false
   await time.advance(20)
   assert.deepEqual(received, ['before', 'meanwhile'])
-  server.breakStreams()
+  server.resetConnections()
   await time.advance(10)
   stop.abort()
 })

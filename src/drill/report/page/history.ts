@@ -110,7 +110,7 @@ class FleetTracks {
 
   #note(atMs: number): void {
     const members = [...this.#members.values()]
-    for (const member of members) if (isAlive(member.status)) member.aliveMs = atMs
+    for (const member of members) if (hasProcess(member.status)) member.aliveMs = atMs
     for (const member of members) {
       const { status, tracks } = member
       const sharing = members.filter((other) => other.status.address === status.address)
@@ -147,7 +147,7 @@ function shownMasters(sharing: readonly Member[], does: (status: MemberStatus) =
   return sharing.filter(({ aliveMs }) => aliveMs === latestMs)
 }
 
-function isAlive({ sidecar, server }: MemberStatus): boolean {
+function hasProcess({ sidecar, server }: MemberStatus): boolean {
   return sidecar !== 'down' || server !== 'down'
 }
 

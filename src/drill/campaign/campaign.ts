@@ -155,7 +155,7 @@ export function describeSummary(summary: CampaignSummary): readonly string[] {
   const stores = Object.entries(leaseStores).map(([store, count]) => `${count} in ${store}`)
   const flapping = flaps.map(({ leaseTtlMs, reconcileIntervalMs, schedules: among, flaps: count, flapFree }) => {
     const times = `${formatDuration(leaseTtlMs)}/${formatDuration(reconcileIntervalMs)}`
-    return `${count} in ${among} with ${times} (${((100 * flapFree) / among).toFixed(1)} % of the schedules without a flap)`
+    return `${count} in ${among} schedules with ${times} (${((100 * flapFree) / among).toFixed(1)} % without a flap)`
   })
   return [
     `time       ${formatDuration(Math.round(elapsedSeconds) * 1000)}, ${schedulesPerSecond.toFixed(1)} schedules a second`,

@@ -125,7 +125,7 @@ test('the summary contains time, CPU, simulator events, lease stores, and flaps 
     'CPU        3 ms a schedule, at most 4 ms',
     'simulator  25 events a schedule, at most 40',
     'leases     4 in etcd, of 4 schedules',
-    'flaps      1 in 2 with 3s/1s (50.0 % of the schedules without a flap), 0 in 2 with 15s/1s (100.0 % of the schedules without a flap)',
+    'flaps      1 in 2 schedules with 3s/1s (50.0 % without a flap), 0 in 2 schedules with 15s/1s (100.0 % without a flap)',
   ])
 })
 

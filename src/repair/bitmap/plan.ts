@@ -155,7 +155,7 @@ export type RangePlan =
       readonly missing: Bitmap
       readonly leaked: Bitmap
       readonly changed: boolean
-      /** The leaks that remain when the plan has been written: none that is due. */
+      /** Includes the due leaks: a later pass tries again to free those that a write does not clear. */
       readonly ledger: LeakLedger
     }
 
@@ -182,7 +182,7 @@ export function planRange({ reading, held, ledger, nowMs }: RangeObservation): R
     missing,
     leaked,
     changed: origin !== 'same-range' || missing.count > 0 || leaked.count > 0,
-    ledger: seen.filter(({ numbers }) => numbers.and(leaked).count === 0),
+    ledger: seen,
   }
 }
 

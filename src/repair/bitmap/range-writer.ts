@@ -22,9 +22,7 @@ export const SETTLING_MS = 20
  * faster.
  */
 const PATIENT_TRIES = 3
-/**
- * How often a write that frees numbers is tried while other writers are faster. Later passes then find the leaks anew.
- */
+/** How often a pass tries to free numbers while other writers are faster. The next full pass then tries again. */
 const FREEING_TRIES = 5
 
 export interface RangeWriterOptions extends Omit<RepairContext, 'intervalMs' | 'availability'> {

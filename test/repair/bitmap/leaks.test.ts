@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { EtcdError } from '../../../src/etcd/kv.ts'
 import { RangeWorld, thirtySeconds } from './world.ts'
 
 const minute = 60_000
@@ -149,14 +150,76 @@ test('while Services cannot be listed, no number is freed and a fault is reporte
   await master.stop()
 })
 
-test('if the server repairs by itself, a leak is logged but not freed', async () => {
+test('a leak that may not be freed is logged once, and counts in every full pass from the third on', async () => {
   const world = await RangeWorld.start()
   world.store([30_077])
   const permit = { mode: 'report', granted: async () => false } as const
-  const master = world.master('a', { intervalMs: thirtySeconds, permit }).run()
-  await world.time.advance(4 * minute)
+  const master = world.master('a', { intervalMs: 3 * minute, permit }).run()
+  await world.time.advance(30 * minute)
+  const passes = master.requests().filter((request) => request.startsWith('read')).length
+  assert.ok(passes > 8, `${passes} passes`)
+  assert.deepEqual(await master.metric('apiserver_nodeport_repair_port_errors_total'), {
+    'type="leak"': passes - 2,
+  })
   assert.deepEqual(await world.taken(), [30_077])
-  assert.ok(master.logger.lines.some(({ message }) => message === 'Port 30077 appears to have leaked'))
+  const lines = master.logger.lines.filter(({ message }) => message === 'Port 30077 appears to have leaked')
+  assert.equal(lines.length, 1)
+  await master.stop()
+})
+
+test('a leak that other writers prevent from being freed is freed in the next full pass', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  const master = world.master('a', { intervalMs: 3 * minute }).run()
+  let writes = 0
+  master.registry.beforeWrite = () => {
+    if (++writes <= 5) world.store([30_077, 30_001])
+  }
+  const freedMs = (await freedAfter(world, 30_077, 20 * minute)) ?? 0
+  assert.equal(writes, 6)
+  assert.ok(freedMs > 8.1 * minute && freedMs < 10 * minute, `${freedMs} ms`)
+  await master.stop()
+})
+
+test('a freed number that is allocated again counts as a new leak, even if the answer to its write was lost', async () => {
+  for (const lost of [false, true]) {
+    const world = await RangeWorld.start()
+    world.store([30_077, 30_078])
+    const master = world.master('a', { intervalMs: thirtySeconds })
+    master.registry.writesHappen = true
+    master.registry.afterWrite = () => {
+      if (lost) master.registry.failure = new EtcdError('Timeout', 'no answer')
+      // Requests that are still under way allocate one of the numbers at once.
+      world.store([30_077])
+    }
+    master.run()
+    await freedAfter(world, 30_078, 5 * minute)
+    master.registry.failure = undefined
+    master.registry.afterWrite = () => {}
+    assert.deepEqual(await world.taken(), [30_077])
+    const freedMs = (await freedAfter(world, 30_077, 5 * minute)) ?? 0
+    assert.ok(freedMs >= 2 * minute - 1_000, `${freedMs} ms`)
+    await master.stop()
+  }
+})
+
+test('a leak that cannot be freed for long is not freed once another Service has allocated its number', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  let granted = false
+  const permit = { granted: async () => granted }
+  const master = world.master('a', { intervalMs: thirtySeconds, permit }).run()
+  await world.time.advance(5 * minute)
+  assert.deepEqual(await master.metric('apiserver_bootstrap_repairs_total'), {})
+  // Another client clears the bit, and a request that takes 59 s allocates the number at once.
+  world.store([])
+  world.store([30_077])
+  granted = true
+  await world.time.advance(59_000)
+  await world.service(30_077)
+  await world.time.advance(10 * minute)
+  assert.deepEqual(await world.taken(), [30_077])
+  assert.deepEqual(await master.metric('apiserver_bootstrap_repairs_total'), {})
   await master.stop()
 })
 

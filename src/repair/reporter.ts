@@ -216,9 +216,9 @@ export class RepairReporter {
   }
 
   /**
-   * Logs a finding once. Logs it again if a full pass without it came between, or if it was repaired. Every full pass
-   * records the Event of a finding again, because clusters delete Events. `full`: whether `findings` are all findings
-   * of a full pass.
+   * Logs a finding once. Logs it again if a full pass without it came between, or if it was repaired or forgotten. Every
+   * full pass records the Event of a finding again, because clusters delete Events. `full`: whether `findings` are all
+   * findings of a full pass.
    */
   report(findings: readonly Finding[], { full }: { readonly full: boolean }): void {
     const { events } = this.#options
@@ -246,8 +246,13 @@ export class RepairReporter {
   /** Counts a finding as repaired, except in a dry run. If it occurs again, it is a new finding. */
   repaired(finding: Finding): void {
     if (this.#options.dryRun === true) return
-    this.#reported.delete(identityOf(finding))
+    this.forget(finding)
     this.metrics.repaired(finding)
+  }
+
+  /** Call this when a finding no longer exists. If it occurs again, it is a new finding. */
+  forget(finding: Finding): void {
+    this.#reported.delete(identityOf(finding))
   }
 
   #log(findings: readonly Finding[]): void {

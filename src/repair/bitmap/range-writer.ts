@@ -152,7 +152,7 @@ export class RangeWriter {
     due: (current: StoredRange) => Bitmap,
     signal: AbortSignal,
   ): Promise<readonly Finding[]> {
-    const { api, claims, index, clock } = this.#options
+    const { api, claims, index, clock, reporter } = this.#options
     const leaked = due(stored)
     if (leaked.count === 0) return []
     const fixed = stored.type === 'range' && stored.fixed !== undefined
@@ -174,6 +174,8 @@ export class RangeWriter {
       if (outcome === 'overtaken') continue
       const findings = [...freed].map((offset) => claims.leaked(index, offset, true))
       if (outcome === 'unchanged') return findings
+      // Logs them even if they were logged while they could not be freed.
+      for (const finding of findings) reporter.forget(finding)
       this.#repaired(findings)
       return []
     }

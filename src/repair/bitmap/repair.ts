@@ -124,7 +124,12 @@ export class RangeRepair implements Repair {
   #changed(change: RangeChange | undefined): void {
     const wasWithheld = this.#withheld() !== undefined
     if (change === undefined) for (const { state } of this.#writers) state.interrupted()
-    else this.#writers.find(({ range }) => range.name === change.name)?.state.watched(change.stored)
+    else {
+      const state = this.#writers.find(({ range }) => range.name === change.name)?.state
+      const before = state?.reading
+      state?.watched(change.stored)
+      if (before?.type === 'withheld' && state?.withheld === undefined) this.#options.reporter.forget(before.finding)
+    }
     // Passes do not write a withheld range, so the range needs a pass as soon as it is no longer withheld.
     this.#loop.request(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
   }
@@ -193,7 +198,8 @@ export class RangeRepair implements Repair {
     const outside: readonly Finding['type'][] = withheld === undefined ? [] : ['outOfRange']
     const unreported = isBeside ? REPORTED_BESIDE : outside
     const reported = findings.filter(({ type }) => !unreported.includes(type))
-    reporter.report([...reported, ...left], { full: true })
+    // A pass that does not count finds no leaks.
+    reporter.report([...reported, ...left], { full: counts })
     if (counts) for (const writer of this.#writers) writer.seen()
     // A pass with a withheld range resolves `settled`, and `fault` returns why the range is withheld. But the pass does
     // not count in the metrics.

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { EtcdError } from '../../../src/etcd/kv.ts'
+import { parseCidr } from '../../../src/net/cidr.ts'
+import { clusterIpClaims } from '../../../src/repair/bitmap/claims.ts'
 import { RangeWorld, thirtySeconds } from './world.ts'
 
 const minute = 60_000
@@ -164,6 +166,48 @@ test('a leak that may not be freed is logged once, and counts in every full pass
   assert.deepEqual(await world.taken(), [30_077])
   const lines = master.logger.lines.filter(({ message }) => message === 'Port 30077 appears to have leaked')
   assert.equal(lines.length, 1)
+  await master.stop()
+})
+
+test('the freeing of a leak is logged even if the leak was logged before, when it could not be freed', async () => {
+  const world = await RangeWorld.start()
+  world.store([30_077])
+  let granted = false
+  const permit = { granted: async () => granted }
+  const master = world.master('a', { intervalMs: thirtySeconds, permit }).run()
+  await world.time.advance(4 * minute)
+  granted = true
+  await world.time.advance(minute)
+  assert.deepEqual(await world.taken(), [])
+  assert.deepEqual(
+    master.logger.lines.filter(({ fields }) => fields.reason === 'PortLeaked').map(({ message }) => message),
+    ['Port 30077 appears to have leaked', 'Port 30077 appears to have leaked: cleaning up'],
+  )
+  await master.stop()
+})
+
+test('a leak that may not be freed is not logged again after another range was withheld and released', async () => {
+  const world = await RangeWorld.start()
+  const claims = clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('fd00::/120')])
+  world.registry.put('serviceips', { range: '10.96.0.0/24', data: new Uint8Array([0b100]) })
+  world.registry.put('secondaryserviceips', { range: 'fd00::/120', data: new Uint8Array() })
+  const permit = { mode: 'report', granted: async () => false } as const
+  const master = world.master('a', { claims, intervalMs: 3 * minute, permit }).run()
+  const leaks = async () => ({
+    lines: master.logger.lines.filter(({ fields }) => fields.type === 'leak').map(({ fields }) => fields.item),
+    metric: await master.metric('apiserver_clusterip_repair_ip_errors_total'),
+  })
+  await world.time.advance(7 * minute)
+  const reported = await leaks()
+  assert.deepEqual(reported.lines, ['10.96.0.3'])
+  world.registry.put('secondaryserviceips', { range: 'fd01::/120', data: new Uint8Array() })
+  await world.time.advance(1_000)
+  assert.notEqual(master.repair.fault(), undefined)
+  world.registry.put('secondaryserviceips', { range: 'fd00::/120', data: new Uint8Array() })
+  await world.time.advance(1_000)
+  assert.equal(master.repair.fault(), undefined)
+  await world.time.advance(10 * minute)
+  assert.deepEqual((await leaks()).lines, reported.lines)
   await master.stop()
 })
 

@@ -4,6 +4,7 @@ import { EtcdError } from '../../../src/etcd/kv.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
 import { clusterIpClaims, nodePortClaims } from '../../../src/repair/bitmap/claims.ts'
+import { readOnly } from './range-writer-world.ts'
 import { type RangeMaster, RangeWorld, thirtySeconds } from './world.ts'
 
 function audited({ logger }: RangeMaster) {
@@ -212,5 +213,37 @@ test('once a mismatched range matches again, all Services are checked at once an
   world.store([])
   await world.time.advance(1_000)
   assert.deepEqual(master.events.map(({ reason }) => reason).slice(1), ['PortOutOfRange'])
+  await master.stop()
+})
+
+test('a range that is withheld, released and withheld again is logged both times, also between full passes', async () => {
+  const world = await RangeWorld.start()
+  world.store([])
+  const master = world.master('a', { intervalMs: 600_000 }).run()
+  await world.time.advance(1_000)
+  for (let time = 0; time < 2; time++) {
+    world.store([], '31000-31099')
+    await world.time.advance(1_000)
+    world.store([])
+    await world.time.advance(1_000)
+  }
+  const reason = 'ServiceRangeMismatch'
+  assert.equal(master.logger.lines.filter(({ fields }) => fields.reason === reason).length, 2)
+  assert.equal(master.events.filter((event) => event.reason === reason).length, 2)
+  await master.stop()
+})
+
+test('a range that cannot be rewritten is logged once, although other writers change it', async () => {
+  const world = await RangeWorld.start()
+  world.store([])
+  await world.service(30_001)
+  const master = world.master('a', { registry: readOnly(world.registry), intervalMs: 600_000 }).run()
+  for (const ports of [[30_002], [30_002, 30_003]]) {
+    await world.time.advance(1_000)
+    assert.notEqual(master.repair.fault(), undefined)
+    world.store(ports)
+  }
+  await world.time.advance(1_000)
+  assert.equal(master.logger.lines.filter(({ fields }) => fields.reason === 'ServiceRangeUnreadable').length, 1)
   await master.stop()
 })

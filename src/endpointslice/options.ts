@@ -34,7 +34,7 @@ export const endpointSliceOptions = {
       schema: wholeNumber(1, 1000),
       metavar: 'N',
       description:
-        'mirroring: maximum number of addresses of an Endpoints subset that are mirrored, in one EndpointSlice',
+        'mirroring: maximum number of addresses of an Endpoints subset that are mirrored, and of endpoints in an EndpointSlice',
       default: 1000,
     },
     mirroringEndpointsliceUpdatesBatchPeriod: {

@@ -88,7 +88,8 @@ export class ClusterIpRepair implements Repair {
     for (;;) {
       await this.#untilNeeded(signal)
       await services.whenSynced(signal)
-      if (registry.writable) logger.info({}, 'this server stores its ClusterIPs in a bitmap, which is now repaired')
+      if (registry.writable)
+        logger.info({}, 'this server stores its ClusterIPs in a bitmap; this process repairs the bitmap from now on')
       else onMissingRegistry(true)
       const bitmaps = makeBitmaps()
       this.#bitmaps = bitmaps
@@ -102,7 +103,10 @@ export class ClusterIpRepair implements Repair {
       signal.throwIfAborted()
       this.#bitmaps = undefined
       if (registry.writable)
-        logger.info({}, 'no server stores new ClusterIPs in the bitmap any more; it is no longer repaired')
+        logger.info(
+          {},
+          'no server stores new ClusterIPs in the bitmap any more; this process no longer repairs the bitmap',
+        )
       else onMissingRegistry(false)
     }
   }

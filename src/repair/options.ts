@@ -21,7 +21,7 @@ export const repairOptions = {
       schema: duration({ minMs: 1000 }),
       metavar: 'DURATION',
       description:
-        'how often everything is checked in a full pass; leaked allocations are freed in the third such pass, and not before two minutes',
+        'how often everything is checked in a full pass; leaked bits are freed in the third such pass, and not before two minutes; leaked IPAddresses after one minute',
       default: '3m',
     },
     repairStartupTimeout: {

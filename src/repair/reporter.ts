@@ -97,10 +97,13 @@ export class RepairMetrics {
     this.#clock = clock
     this.#errors = metrics.counter({
       name: names.errors,
-      help: `Errors that the repair of ${items} found, counted in each full pass that finds them.`,
+      help: `Errors that the repair of ${items} found: each when it is new, and again in each full pass of the interval.`,
       labels: ['type'],
     })
-    this.#failures = metrics.counter({ name: names.failures, help: `Failed passes of the repair of ${items}.` })
+    this.#failures = metrics.counter({
+      name: names.failures,
+      help: `Failed passes, checks and writes of the repair of ${items}.`,
+    })
     this.#repairs = metrics.counter({
       name: 'apiserver_bootstrap_repairs_total',
       help: 'Repaired allocations, by the reason in Events.',

@@ -4,10 +4,10 @@ import { sameOptional, sameTargets } from '../workloads/pod-rules.ts'
 import {
   compareEndpointAddresses,
   type EndpointAddress,
-  type EndpointPort,
   type EndpointSubset,
   packedSubsets,
   portText,
+  type SubsetPort,
 } from '../workloads/subsets.ts'
 
 /** A list from a server: absent, null and empty are equal. */
@@ -30,7 +30,7 @@ function sameSubset(a: EndpointSubset, b: EndpointSubset): boolean {
   )
 }
 
-function samePort(a: EndpointPort, b: EndpointPort): boolean {
+function samePort(a: SubsetPort, b: SubsetPort): boolean {
   return (
     (a.port ?? 0) === (b.port ?? 0) &&
     sameText(a.name, b.name) &&
@@ -59,7 +59,7 @@ function sameLists<T>(a: List<T>, b: List<T>, same: (a: T, b: T) => boolean): bo
   return true
 }
 
-/** Sorts subsets as `portsInOrder` sorts ports. The addresses and ports of each subset must be in order already. */
+/** Sorts subsets as `subsetPortsInOrder` sorts ports. The addresses and ports of each subset must be in order already. */
 export function subsetsInOrder(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] {
   return inHashOrder(subsets, subsetText)
 }

@@ -12,10 +12,10 @@ import {
 import {
   compareEndpointAddresses,
   type EndpointAddress,
-  type EndpointPort,
   type EndpointSubset,
-  portsInOrder,
+  type SubsetPort,
   subsetOf,
+  subsetPortsInOrder,
 } from '../workloads/subsets.ts'
 import { listedOrder, subsetsInOrder } from './subsets.ts'
 
@@ -47,7 +47,7 @@ export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly 
 }
 
 /** The port in Endpoints for a port of a Service, whose number is `port` (upstream's `endpointPortFromServicePort`). */
-export function endpointPort({ name, protocol, appProtocol }: ServicePort, port: number): EndpointPort {
+export function endpointPort({ name, protocol, appProtocol }: ServicePort, port: number): SubsetPort {
   return {
     ...(name === undefined || name === '' ? {} : { name }),
     port,
@@ -79,7 +79,7 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
 
 interface PortGroup {
   readonly classes: readonly PodClass[]
-  readonly ports: EndpointPort[]
+  readonly ports: SubsetPort[]
 }
 
 /** Groups the ports by the classes that offer them. A class that offers none of the ports is in no group. */
@@ -109,13 +109,13 @@ function classesByNumber(classes: readonly PodClass[], port: number): ReadonlyMa
 }
 
 /** One subset with the addresses of all these classes. The addresses of each class are already in order. */
-function merged(classes: readonly PodClass[], ports: readonly EndpointPort[]): EndpointSubset {
+function merged(classes: readonly PodClass[], ports: readonly SubsetPort[]): EndpointSubset {
   const [first] = classes
   const listed = (of: 'ready' | 'notReady'): readonly EndpointAddress[] =>
     first !== undefined && classes.length === 1
       ? first[of]
       : classes.flatMap((one) => one[of]).sort(compareEndpointAddresses)
-  return subsetOf(listed('ready'), listed('notReady'), portsInOrder(ports))
+  return subsetOf(listed('ready'), listed('notReady'), subsetPortsInOrder(ports))
 }
 
 /**

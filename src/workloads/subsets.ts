@@ -4,7 +4,7 @@ import { getOrMake } from '../runtime/memo.ts'
 import { inHashOrder } from './hash-order.ts'
 
 export type EndpointSubset = NonNullable<Endpoints['subsets']>[number]
-export type EndpointPort = NonNullable<EndpointSubset['ports']>[number]
+export type SubsetPort = NonNullable<EndpointSubset['ports']>[number]
 export type EndpointAddress = NonNullable<EndpointSubset['addresses']>[number]
 
 /** Orders by the text of the IP, then by the uid of the Pod (upstream's `LessEndpointAddress`). */
@@ -18,12 +18,12 @@ export function compareEndpointAddresses(a: EndpointAddress, b: EndpointAddress)
  * Upstream accepts any stored order. This order reproduces the hash for two reasons: truncation depends on the order of
  * subsets, and a switch to or from kube-controller-manager must rewrite nothing.
  */
-export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
+export function subsetPortsInOrder(ports: readonly SubsetPort[]): readonly SubsetPort[] {
   return inHashOrder(ports, (port) => `(v1.EndpointPort)${portText(port)}`)
 }
 
 /** A port as Go's spew prints it, without its type. */
-export function portText({ name, port, protocol, appProtocol }: EndpointPort): string {
+export function portText({ name, port, protocol, appProtocol }: SubsetPort): string {
   return (
     `{Name:(string)${name ?? ''} Port:(int32)${port ?? 0} Protocol:(v1.Protocol)${protocol ?? ''} ` +
     `AppProtocol:(*string)${appProtocol ?? '<nil>'}}`
@@ -34,12 +34,12 @@ export function portText({ name, port, protocol, appProtocol }: EndpointPort): s
 export function subsetOf(
   addresses: readonly EndpointAddress[],
   notReadyAddresses: readonly EndpointAddress[],
-  ports: readonly EndpointPort[],
+  ports: readonly SubsetPort[],
 ): EndpointSubset {
   return {
     ...(addresses.length === 0 ? {} : { addresses: addresses as EndpointAddress[] }),
     ...(notReadyAddresses.length === 0 ? {} : { notReadyAddresses: notReadyAddresses as EndpointAddress[] }),
-    ...(ports.length === 0 ? {} : { ports: ports as EndpointPort[] }),
+    ...(ports.length === 0 ? {} : { ports: ports as SubsetPort[] }),
   }
 }
 
@@ -47,7 +47,7 @@ export function subsetOf(
 type Offers = Map<EndpointAddress, boolean>
 
 interface Offered {
-  readonly port: EndpointPort | undefined
+  readonly port: SubsetPort | undefined
   readonly offers: Offers
 }
 
@@ -71,9 +71,9 @@ const MOST_OFFERS = 1_000_000
 
 /** Ports that are in the same subsets share one object `offers`. Throws beyond {@link MOST_OFFERS}. */
 function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
-  const byPort = new Map<string, { readonly port: EndpointPort | undefined; readonly places: Set<number> }>()
+  const byPort = new Map<string, { readonly port: SubsetPort | undefined; readonly places: Set<number> }>()
   for (const [index, { ports }] of subsets.entries()) {
-    const listed: readonly (EndpointPort | undefined)[] = ports?.length ? ports : [undefined]
+    const listed: readonly (SubsetPort | undefined)[] = ports?.length ? ports : [undefined]
     for (const [place, port] of listed.entries()) {
       // In Go an appProtocol is a pointer, so upstream treats two ports with equal appProtocols as different.
       const key = port === undefined ? '' : portKey(port, `${index}/${place}`)
@@ -107,7 +107,7 @@ function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
 }
 
 /** A key that is equal for equal ports without an appProtocol. `place` makes the key of any other port unique. */
-function portKey({ name, port, protocol, appProtocol }: EndpointPort, place: string): string {
+function portKey({ name, port, protocol, appProtocol }: SubsetPort, place: string): string {
   const key = `${name ?? ''} ${port} ${protocol ?? ''}`
   return appProtocol === undefined || appProtocol === null ? key : `${key} ${appProtocol} ${place}`
 }
@@ -120,7 +120,7 @@ function grouped(ports: readonly Offered[]): readonly EndpointSubset[] {
       .map(([address, ready]) => `${getOrMake(numbers, address, () => numbers.size)}${ready ? '' : '!'}`)
       .sort()
       .join(' ')
-  const groups = new Map<string, { readonly offers: Offers; readonly ports: EndpointPort[] }>()
+  const groups = new Map<string, { readonly offers: Offers; readonly ports: SubsetPort[] }>()
   for (const { port, offers } of ports) {
     const key = getOrMake(keys, offers, () => keyOf(offers))
     const group = getOrMake(groups, key, () => ({ offers, ports: [] }))
@@ -131,7 +131,7 @@ function grouped(ports: readonly Offered[]): readonly EndpointSubset[] {
     const sorted = [...offers].sort(([a], [b]) => compareEndpointAddresses(a, b))
     const listed = (wanted: boolean): readonly EndpointAddress[] =>
       sorted.filter(([, ready]) => ready === wanted).map(([address]) => address)
-    return subsetOf(listed(true), listed(false), portsInOrder(ports))
+    return subsetOf(listed(true), listed(false), subsetPortsInOrder(ports))
   })
 }
 
@@ -148,7 +148,7 @@ function isPacked({ addresses, notReadyAddresses, ports }: EndpointSubset): bool
 
 function withPortsInOrder({ addresses, notReadyAddresses, ports }: EndpointSubset): EndpointSubset {
   const listed = (ports ?? []).filter(({ port }) => port > 0)
-  return subsetOf(addresses ?? [], notReadyAddresses ?? [], portsInOrder(listed))
+  return subsetOf(addresses ?? [], notReadyAddresses ?? [], subsetPortsInOrder(listed))
 }
 
 function ascending(addresses: readonly EndpointAddress[]): boolean {
@@ -172,6 +172,6 @@ function overlap(a: readonly EndpointAddress[], b: readonly EndpointAddress[]): 
   return false
 }
 
-function areDistinct(ports: readonly EndpointPort[]): boolean {
+function areDistinct(ports: readonly SubsetPort[]): boolean {
   return new Set(ports.map((port) => portKey(port, ''))).size === ports.length
 }

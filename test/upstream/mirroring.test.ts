@@ -7,7 +7,7 @@ import {
   planMirror,
   recycleSlices,
 } from '../../src/endpointslice/mirroring/mirror-plan.ts'
-import { endpointOf } from '../../src/endpointslice/mirroring/mirrored-endpoints.ts'
+import { sliceEndpoint } from '../../src/endpointslice/mirroring/mirrored-endpoints.ts'
 import { ServiceSlices } from '../../src/endpointslice/slice-index.ts'
 import { eventReasons } from '../../src/kube/event-object.ts'
 import { Informer } from '../../src/kube/informer.ts'
@@ -119,7 +119,7 @@ for (const { name, given, expect } of mirroringUtils.tables.newEndpointSlice) {
 
 for (const { name, given, expect } of mirroringUtils.tables.addressToEndpoint) {
   test(`addressToEndpoint: ${name}`, () => {
-    assert.deepEqual(endpointOf(given.address, given.ready), expect)
+    assert.deepEqual(sliceEndpoint(given.address, given.ready), expect)
   })
 }
 

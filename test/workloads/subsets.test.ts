@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type EndpointPort, type EndpointSubset, packedSubsets } from '../../src/workloads/subsets.ts'
+import { type EndpointSubset, packedSubsets, type SubsetPort } from '../../src/workloads/subsets.ts'
 
 /** Each subset in one line: its ports and its addresses; a mark precedes those that are not ready. */
 function lines(subsets: readonly EndpointSubset[]): readonly string[] {
@@ -48,7 +48,7 @@ for (const [name, [given, expected]] of Object.entries(tables)) {
 
 test('many ports of many addresses are packed once, and too many pairs are refused', () => {
   const addresses = Array.from({ length: 5_000 }, (_, index) => ({ ip: `10.0.${index >> 8}.${index & 255}` })).reverse()
-  const portsFrom = (from: number, count: number): EndpointPort[] =>
+  const portsFrom = (from: number, count: number): SubsetPort[] =>
     Array.from({ length: count }, (_, index) => ({ name: `p${from + index}`, port: from + index, protocol: 'TCP' }))
   const [packed, ...others] = packedSubsets([{ addresses, ports: portsFrom(1, 1_000) }])
   assert.deepEqual([packed?.addresses?.length, packed?.ports?.length, others.length], [5_000, 1_000, 0])

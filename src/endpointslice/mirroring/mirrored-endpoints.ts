@@ -2,7 +2,7 @@ import type { Endpoints } from '../../kube/resources.ts'
 import { familyOf } from '../../net/address.ts'
 import { canonicalAddress } from '../../net/stored-address.ts'
 import { getOrMake } from '../../runtime/memo.ts'
-import { type EndpointAddress, packedSubsets, type EndpointPort as SubsetPort } from '../../workloads/subsets.ts'
+import { type EndpointAddress, packedSubsets, type SubsetPort } from '../../workloads/subsets.ts'
 import type { Endpoint } from '../endpoint.ts'
 import { type AddressType, type EndpointPort, portsInOrder, portsKey } from '../slice.ts'
 
@@ -53,7 +53,7 @@ export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: n
     const mirror = (addresses: readonly EndpointAddress[], ready: boolean): void => {
       for (const address of addresses) {
         if (mirrored >= maxEndpointsPerSubset) return
-        const read = endpointOf(address, ready)
+        const read = sliceEndpoint(address, ready)
         if (read === undefined) {
           invalid++
           continue
@@ -70,7 +70,7 @@ export function mirroredEndpoints(endpoints: Endpoints, maxEndpointsPerSubset: n
 }
 
 /** The endpoint of a slice for an address of Endpoints; undefined if the address is malformed. */
-export function endpointOf(
+export function sliceEndpoint(
   address: EndpointAddress,
   ready: boolean,
 ): { readonly addressType: AddressType; readonly endpoint: Endpoint } | undefined {

@@ -15,8 +15,8 @@ import type { IpAddressSchedule, Work } from './schedule.ts'
 import { type IpAddressWrite, IpAddressWriter, type WriteOutcome } from './writer.ts'
 
 const source = 'ip-address-repair'
-/** Stands in the set of failed addresses for a check that failed as a whole. No address has this name. */
-const everything = ''
+/** Stands among addresses for a check that failed as a whole. No address has this name. */
+const wholeCheck = ''
 
 interface IpAddressRoundsOptions extends RepairContext {
   readonly ipAddresses: Followed<IpAddress>
@@ -190,10 +190,10 @@ export class IpAddressRounds {
     const { schedule } = this.#options
     this.#fail(error)
     const delayMs = this.#retry.next(error)
-    this.#failed.add(everything)
+    this.#failed.add(wholeCheck)
     for (const name of names) this.#failed.add(name)
     if (all) schedule.passAgain(delayMs)
-    else schedule.markAfter(new Set([everything, ...names]), delayMs)
+    else schedule.markAfter(new Set([wholeCheck, ...names]), delayMs)
   }
 
   #fail(error: unknown): void {

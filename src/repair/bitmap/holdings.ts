@@ -14,12 +14,12 @@ export class RangeHoldings {
    * By number: how many holders it has beside the first. A number with one holder has no entry, because a counter for
    * each number of a /12 would take 4 MiB.
    */
-  readonly #others: readonly Map<number, number>[]
+  readonly #surplus: readonly Map<number, number>[]
 
   constructor(claims: RangeClaims) {
     this.#claims = claims
     this.#held = claims.ranges.map(({ size }) => new Bitmap(size))
-    this.#others = claims.ranges.map(() => new Map())
+    this.#surplus = claims.ranges.map(() => new Map())
   }
 
   /** The held numbers of a range. {@link apply} modifies the returned bitmap, so do not store it. */
@@ -43,16 +43,16 @@ export class RangeHoldings {
 
   readonly #add = (range: number, offset: number): void => {
     if (this.held(range).add(offset)) return
-    const others = this.#others[range] as Map<number, number>
-    others.set(offset, (others.get(offset) ?? 0) + 1)
+    const surplus = this.#surplus[range] as Map<number, number>
+    surplus.set(offset, (surplus.get(offset) ?? 0) + 1)
   }
 
   readonly #remove = (range: number, offset: number): void => {
-    const others = this.#others[range] as Map<number, number>
-    const count = others.get(offset)
+    const surplus = this.#surplus[range] as Map<number, number>
+    const count = surplus.get(offset)
     if (count === undefined) this.held(range).delete(offset)
-    else if (count === 1) others.delete(offset)
-    else others.set(offset, count - 1)
+    else if (count === 1) surplus.delete(offset)
+    else surplus.set(offset, count - 1)
   }
 }
 

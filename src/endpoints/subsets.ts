@@ -59,7 +59,7 @@ function sameLists<T>(a: List<T>, b: List<T>, same: (a: T, b: T) => boolean): bo
   return true
 }
 
-/** Sorts subsets as `subsetPortsInOrder` sorts ports. The addresses and ports of each subset must be in order already. */
+/** Sorts subsets, as `subsetPortsInOrder` sorts ports. Their addresses and ports must be in order already. */
 export function subsetsInOrder(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] {
   return inHashOrder(subsets, subsetText)
 }

@@ -219,9 +219,9 @@ export class RepairReporter {
   }
 
   /**
-   * Logs a finding once. Logs it again if a full pass without it came between, or if it was repaired or forgotten. Every
-   * full pass records the Event of a finding again, because clusters delete Events. `full`: whether `findings` are all
-   * findings of a full pass.
+   * Logs a finding once. Logs it again if a full pass without it came between, or if it was repaired or forgotten.
+   * Every full pass records the Event of a finding again, because clusters delete Events. `full`: whether `findings`
+   * are all findings of a full pass.
    */
   report(findings: readonly Finding[], { full }: { readonly full: boolean }): void {
     const { events } = this.#options

@@ -172,4 +172,32 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: '',
     tests: ['repair/ip-address/service-ips.test.ts'],
   },
+  'a-leak-that-was-not-freed-starts-anew': {
+    broken: 'A leak that is due but could not be freed has to be found in three more full passes.',
+    file: 'repair/bitmap/plan.ts',
+    text: '    ledger: seen,\n',
+    instead: '    ledger: seen.filter(({ numbers }) => numbers.and(leaked).count === 0),\n',
+    tests: ['repair/bitmap/leaks.test.ts'],
+  },
+  'a-cleared-leak-stays-due': {
+    broken: 'A leak that another client clears and allocates again is freed as the old one.',
+    file: 'repair/bitmap/range-state.ts',
+    text: 'isSameRange ? stillTaken(this.ledger, reading.set) : noLeaks',
+    instead: 'isSameRange ? this.ledger : noLeaks',
+    tests: ['repair/bitmap/leaks.test.ts'],
+  },
+  'a-pass-after-a-withheld-range-forgets-leaks': {
+    broken: 'A leak that cannot be freed is logged again after another range was withheld and released.',
+    file: 'repair/bitmap/repair.ts',
+    text: '{ full: counts })',
+    instead: '{ full: true })',
+    tests: ['repair/bitmap/leaks.test.ts'],
+  },
+  'a-reported-leak-is-freed-silently': {
+    broken: 'Does not log that a leak is freed if it was logged before, when it could not be freed.',
+    file: 'repair/bitmap/range-writer.ts',
+    text: '      for (const finding of findings) reporter.forget(finding)\n',
+    instead: '',
+    tests: ['repair/bitmap/leaks.test.ts'],
+  },
 }

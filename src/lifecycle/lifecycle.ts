@@ -84,6 +84,7 @@ export class Lifecycle {
   readonly #hooksController = new AbortController()
   readonly #ended = Promise.withResolvers<void>()
   #state: State = 'composing'
+  #hasRun = false
   #failure: Error | undefined
 
   constructor(options: LifecycleOptions) {
@@ -144,14 +145,16 @@ export class Lifecycle {
 
   /**
    * Runs until `signal` is aborted, `shutdown` is called or something fails. Then it shuts down, and rejects with the
-   * first failure, if any, even of a pre-shutdown hook. With an aborted signal nothing starts. A second call rejects.
+   * first failure, if any, even of a pre-shutdown hook. With an aborted signal, or after `shutdown` was called, nothing
+   * starts. A second call rejects.
    */
   async run(signal: AbortSignal): Promise<void> {
-    if (this.#state !== 'composing') throw new Error('a lifecycle runs once')
+    if (this.#hasRun) throw new Error('a lifecycle runs once')
+    this.#hasRun = true
     const onAbort = (): void => void this.shutdown()
     signal.addEventListener('abort', onAbort, { once: true })
     if (signal.aborted) onAbort()
-    else this.#start()
+    else if (this.#state === 'composing') this.#start()
     await this.#ended.promise
     signal.removeEventListener('abort', onAbort)
     if (this.#failure !== undefined) throw this.#failure

@@ -291,6 +291,17 @@ test('if the signal is already aborted, nothing starts and no pre-shutdown hook 
   assert.ok((await failing('readyz')).includes('shutdown: process is shutting down'))
 })
 
+test('if shutdown() was called before run(), nothing starts, and run() resolves', async () => {
+  const { lifecycle, stop } = setUp()
+  const never = () => assert.fail('must not run')
+  lifecycle.part('controller', never)
+  lifecycle.postStartHook('hook', never)
+  lifecycle.preShutdownHook('withdraw', never)
+  await lifecycle.shutdown()
+  await lifecycle.run(stop.signal)
+  await assert.rejects(lifecycle.run(stop.signal), /runs once/)
+})
+
 test('run() may be called only once', async () => {
   const { lifecycle } = setUp()
   await lifecycle.run(AbortSignal.abort())

@@ -109,9 +109,9 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['lifecycle/lifecycle.test.ts'],
   },
   'lifecycle-lifecycle-guard': {
-    broken: "run: drops: if (this.#state !== 'composing').",
+    broken: "run: drops: if (this.#hasRun).",
     file: 'lifecycle/lifecycle.ts',
-    text: "    if (this.#state !== 'composing') throw new Error('a lifecycle runs once')\n",
+    text: "    if (this.#hasRun) throw new Error('a lifecycle runs once')\n",
     instead: '',
     tests: ['lifecycle/lifecycle.test.ts'],
   },

@@ -117,13 +117,27 @@ export class EndpointsAdapter {
       outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
       // Most clients follow the slices, which must not list dead masters only because we may not write Endpoints.
-      if (action.type !== 'none' && !withoutLeases && isRefusal(error)) {
+      if (action.type !== 'none' && !withoutLeases && (await this.#isRefusal(error, stored, signal))) {
         await this.#ensureSlices(action.object, stored, secondAddresses, signal)
       }
       throw error
     }
     if (outcome.type === 'overtaken') throw new KubeError('Conflict', 'another client has created the Endpoints')
     await this.#ensureSlices(outcome.object, stored, secondAddresses, signal)
+  }
+
+  /**
+   * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too, because a server
+   * with a broken admission webhook answers each write with it. If the write of the Endpoints happened nevertheless,
+   * the slices are right. A webhook may also refuse with a conflict: then the Endpoints are still as they were read.
+   */
+  async #isRefusal(error: unknown, { endpoints }: ObservedEndpoints, signal?: AbortSignal): Promise<boolean> {
+    if (!isKubeError(error, 'Conflict')) {
+      return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
+    }
+    const now = await this.getEndpoints(signal).catch(() => undefined)
+    const { uid, resourceVersion } = endpoints?.metadata ?? {}
+    return now !== undefined && now.metadata?.uid === uid && now.metadata?.resourceVersion === resourceVersion
   }
 
   async #ensureSlices(
@@ -144,15 +158,6 @@ export class EndpointsAdapter {
 /** Whether the server will probably refuse the same write again. A ValidatingAdmissionPolicy also answers `Invalid`. */
 export function isDenied(error: unknown): boolean {
   return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
-}
-
-/**
- * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too, because a server with
- * a broken admission webhook answers each write with it. If the write of the Endpoints happened nevertheless, the
- * slices are right.
- */
-function isRefusal(error: unknown): boolean {
-  return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
 }
 
 /** For each slice: the action that makes it follow these Endpoints, and its current state. */

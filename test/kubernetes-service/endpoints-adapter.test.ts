@@ -176,7 +176,6 @@ test('the plan is made after the read, and its writes carry the resourceVersions
 
 test('a failed write of Endpoints rejects; the slices are then written only if the refusal is permanent', async () => {
   for (const [error, slices] of [
-    [conflict, one],
     [away, one],
     [new TypeError('a mistake'), one],
     [new KubeError('ServerError', 'etcd leader changed', { httpStatus: 503 }), one],
@@ -190,6 +189,33 @@ test('a failed write of Endpoints rejects; the slices are then written only if t
     await assert.rejects(list(two, slices === two ? ['2001:db8::1', '2001:db8::2'] : ['2001:db8::1']), error)
     const seconds = slices === two ? ['2001:db8::1', '2001:db8::2'] : ['2001:db8::1']
     assert.deepEqual(listed(), [one, slices, undefined, seconds], error.message)
+  }
+})
+
+test('after a conflict the slices follow only if nobody has written the Endpoints since they were read', async () => {
+  for (const [happens, slices] of [
+    ['nothing', two],
+    ['update', one],
+    ['replacement', one],
+    ['deletion', one],
+    ['failed read', one],
+  ] as const) {
+    const { list, listed, server, objects } = open()
+    await list(one)
+    const key = 'endpoints kubernetes'
+    let isRefused = false
+    server.refuse = (call) => {
+      if (isRefused && happens === 'failed read' && call === `get ${key}`) return away
+      if (call !== `update ${key}`) return undefined
+      isRefused = true
+      const found = objects.get(key) as KubeObject
+      const changed = happens === 'update' ? { resourceVersion: '99' } : happens === 'replacement' ? { uid: 'new' } : {}
+      if (happens === 'deletion') objects.delete(key)
+      else objects.set(key, { ...found, metadata: { ...found.metadata, ...changed } })
+      return conflict
+    }
+    await assert.rejects(list(two), conflict)
+    assert.deepEqual(listed()[1], slices, happens)
   }
 })
 

@@ -2,9 +2,12 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KubeError } from '../../src/kube/errors.ts'
 import { endpoints, serviceCidrs, services } from '../../src/kube/resources.ts'
+import { EndpointsAdapter } from '../../src/kubernetes-service/endpoints-adapter.ts'
 import { FIGHT } from '../../src/kubernetes-service/guarded-writes/contention.ts'
-import { KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { addressesIn, endpointPorts, KUBERNETES_SERVICE } from '../../src/kubernetes-service/identity.ts'
+import { MasterCountEndpointReconciler } from '../../src/kubernetes-service/reconcilers/master-count.ts'
 import { planService } from '../../src/kubernetes-service/service-plan.ts'
+import { parseAddress } from '../../src/net/address.ts'
 import { sleep } from '../../src/runtime/clock.ts'
 import { controllerWorld, INTERVAL_MS, Members, SETTINGS } from './controller-world.ts'
 
@@ -140,6 +143,31 @@ test('if only the families differ, the controller reads the members before it ch
   await world.setPort(8443)
   await time.advance(100)
   assert.deepEqual([await portOf(world), members.reads], [443, 0])
+})
+
+test('with master-count, a client that keeps changing the families lets no master claim a place before the interval', async (t) => {
+  const address = parseAddress('192.0.2.1')
+  const world = await controllerWorld(t, {
+    reconciler: (parts) =>
+      new MasterCountEndpointReconciler({ ...parts, adapter: new EndpointsAdapter(parts), address, count: 1 }),
+  })
+  const { time, api } = world
+  const listed = async () => addressesIn(await api.get(endpoints, KUBERNETES_SERVICE))
+  await time.advance(1_000)
+  assert.deepEqual(await listed(), ['192.0.2.1'])
+  const subsets = [{ addresses: [{ ip: '192.0.2.9' }], ports: [...endpointPorts(6443)] }]
+  for (const label of ['first', 'second']) {
+    const body = { metadata: { labels: { label } }, subsets }
+    await api.patch(endpoints, KUBERNETES_SERVICE, { type: 'merge', body })
+    await time.advance(100)
+    assert.deepEqual(await listed(), ['192.0.2.9'], label)
+    const spec = { ipFamilyPolicy: 'PreferDualStack', ipFamilies: ['IPv4', 'IPv6'], clusterIPs: dual.slice(1) }
+    await api.patch(services, KUBERNETES_SERVICE, { type: 'merge', body: { spec } })
+    await time.advance(100)
+    assert.deepEqual(await familiesOf(world), single)
+  }
+  await time.advance(INTERVAL_MS)
+  assert.deepEqual(await listed(), ['192.0.2.1'])
 })
 
 test('if the members cannot be read before a change of families, the families stay as found', async (t) => {

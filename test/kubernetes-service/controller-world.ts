@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test'
+import type { KubeApi } from '../../src/kube/api.ts'
 import { Availability } from '../../src/kube/availability.ts'
 import { noEvents } from '../../src/kube/event-object.ts'
 import { endpointSlices, endpoints, type KubeObject, type Resource, services } from '../../src/kube/resources.ts'
@@ -13,7 +14,7 @@ import type {
 } from '../../src/kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
-import { memoryLogger } from '../../src/telemetry/logger.ts'
+import { type Logger, memoryLogger } from '../../src/telemetry/logger.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { Embedded } from '../apiserver/embedded.ts'
 import { passedOn } from '../kube/passed-on.ts'
@@ -68,7 +69,9 @@ export class Members implements ListReconciler {
 interface WorldOptions {
   /** Whether the controller runs from the start. @default true */
   readonly runs?: boolean
-  readonly reconciler: ListReconciler
+  readonly reconciler:
+    | ListReconciler
+    | ((parts: { api: KubeApi; writer: ObjectWriter; logger: Logger }) => ListReconciler)
   readonly address?: string | undefined
   readonly cidrs?: readonly string[]
   /** Called before each request except watches. The request rejects with what it throws. */
@@ -121,7 +124,7 @@ export async function controllerWorld(t: Pick<TestContext, 'after'>, options: Wo
   const controller = new KubernetesServiceController({
     ...context,
     writer,
-    reconciler,
+    reconciler: typeof reconciler === 'function' ? reconciler({ ...context, writer }) : reconciler,
     address: address === 'none' ? undefined : parseAddress(address),
     service: SETTINGS,
     intervalMs: INTERVAL_MS,

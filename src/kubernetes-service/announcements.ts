@@ -253,7 +253,7 @@ export class LeaseTelemetry {
     })
     const age = metrics.gauge({
       name: 'apiserver_bootstrap_lease_age_seconds',
-      help: "Time since the last renewal of this master's lease; absent while it keeps none.",
+      help: "Time since the last renewal of this master's lease; absent until the master has joined the list, and once it is stopped or withdrawn.",
     })
     metrics.onCollect(() => {
       const sinceMs = renewedMs()

@@ -99,13 +99,13 @@ export class KubernetesServiceDuty {
     const { monitor, logger, address, securePort } = this.#options
     const ports = endpointPorts(securePort)
     if (address === undefined) return
-    let message = 'withdrew the address'
+    let message = 'withdrew the address, if it was listed'
     if (mode === 'keep') {
       message = 'leaving the address on the list'
     } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
       const departure = await reconciler.leave(address, ports, signal)
       if (departure !== 'left')
-        message = 'the address stays listed: its API server still responds, and no other one is ready'
+        message = 'the address stays listed: its API server still responds, and it is the last one'
     } else {
       await reconciler.removeEndpoints(address, ports, signal)
     }
@@ -135,7 +135,7 @@ export class KubernetesServiceDuty {
         return
       } catch (error) {
         signal.throwIfAborted()
-        logger.debug({ error }, 'could not read the entry of a previous run')
+        logger.debug({ error }, 'could not remove the address of a previous run')
         await sleep(clock, CLEARING_RETRY_MS, signal)
       }
     }

@@ -183,6 +183,6 @@ export class NoLiveMasters extends Error {
   override readonly name = 'NoLiveMasters'
   readonly code = 'NoLiveMasters'
   constructor() {
-    super('no API server addresses are in the lease store; refusing to erase all endpoints of the kubernetes service')
+    super('no API server address remains to be listed; refusing to erase all endpoints of the kubernetes service')
   }
 }

@@ -125,7 +125,7 @@ export const kubernetesServiceOptions = {
       schema: duration({ minMs: 100 }),
       metavar: 'DURATION',
       description:
-        'how often own /readyz is probed, at most the reconcile interval; without the controller kubernetes-service and while the server is ready, every 10 s at most',
+        'how often own /readyz is probed, at most the reconcile interval; without the controller kubernetes-service and while the server is ready, at most once in 10 s',
       default: '1s',
     },
     onShutdown: {

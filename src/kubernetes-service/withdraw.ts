@@ -139,7 +139,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
       if (!isAway || othersReady(await leases.list(signal), own).length === 0) throw error
       return {
         type: 'withdrawn',
-        reason: `${address} has no lease any more, and others remove it from the list, because the API server is not available here: ${error.message}`,
+        reason: `${address} is marked as withdrawn, and other masters remove it from the list, because the API server is not available here: ${error.message}`,
       }
     }
   }

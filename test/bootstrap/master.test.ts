@@ -302,7 +302,7 @@ test('withdraw of a master whose API server is unreachable deletes its lease in 
   assert.equal(type, 'withdrawn')
   assert.match(
     reason,
-    /^192\.0\.2\.1 has no lease any more, and others remove it from the list, because the API server is not available here: /,
+    /^192\.0\.2\.1 is marked as withdrawn, and other masters remove it from the list, because the API server is not available here: /,
   )
   assert.deepEqual(await leased(), ['/registry/masterleases/192.0.2.2'])
   await assert.rejects(withdrawMaster({ ...two.options, onShutdown: 'always' }, { ...ports, etcd }, signal), {

@@ -301,7 +301,7 @@ test('how a duty leaves depends on the mode, on its server, and on the reconcile
     assert.equal(left.how, 'resolved')
     return [world.calls().slice(1, -1), world.logged('info')]
   }
-  const withdrew = ['withdrew the address']
+  const withdrew = ['withdrew the address, if it was listed']
   assert.deepEqual(await leaving('keep'), [[], ['leaving the address on the list']])
   assert.deepEqual(await leaving('withdraw'), [[`leave ${own}`], withdrew])
   assert.deepEqual(await leaving('withdraw', {}, 'failing'), [[`leave ${own}`], withdrew])
@@ -311,7 +311,7 @@ test('how a duty leaves depends on the mode, on its server, and on the reconcile
   assert.deepEqual(await leaving('always', { address: 'none' }), [[], []])
   const steps = new Steps()
   steps.departure = async () => 'last-one'
-  const stays = ['the address stays listed: its API server still responds, and no other one is ready']
+  const stays = ['the address stays listed: its API server still responds, and it is the last one']
   assert.deepEqual(await leaving('withdraw', { steps }), [[`leave ${own}`], stays])
 })
 

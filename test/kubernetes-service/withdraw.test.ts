@@ -381,7 +381,7 @@ test('if the API server does not answer, the mark is enough while another master
   const served = await fails(pair, away)
   const { type, reason } = await served.run(self)
   assert.equal(type, 'withdrawn')
-  assert.match(reason, /^192\.0\.2\.1 has no lease any more, and others remove it.*connection refused$/)
+  assert.match(reason, /^192\.0\.2\.1 is marked as withdrawn, and other masters remove it.*connection refused$/)
   assert.equal(served.states()['192.0.2.1'], 'withdrawn')
   const gone = await fails(pair, away, (stored) => stored.remove(holder(2)))
   await assert.rejects(gone.run(self), away)

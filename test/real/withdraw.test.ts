@@ -38,7 +38,7 @@ test('withdraw needs no address, and deletes the lease in etcd of a master whose
   assert.equal(gone.code, 0, gone.output)
   assert.match(
     gone.output,
-    /^withdrawn: 192\.0\.2\.1 has no lease any more, and others remove it from the list, because the API server is not available here: /m,
+    /^withdrawn: 192\.0\.2\.1 is marked as withdrawn, and other masters remove it from the list, because the API server is not available here: /m,
   )
   assert.ok(tookMs < 15_000, `${Math.round(tookMs)} ms`)
   await watched.whenRight({ addresses: ['192.0.2.2'], port: securePort }, 6_000)

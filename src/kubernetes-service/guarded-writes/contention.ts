@@ -115,7 +115,7 @@ export class ContentionReports {
     const { metrics } = options
     this.#overwrites = metrics.counter({
       name: 'apiserver_bootstrap_foreign_overwrites_total',
-      help: "Corrections of managed objects after a foreign write, by the writer's field manager: unknown where it left no trace, other beyond 20 of them.",
+      help: "Corrections of managed objects after a foreign write, by the writer's field manager: unknown where it left no trace, other for all but the first 20 managers.",
       labels: ['kind', 'writer'],
     })
     this.#backoffs = metrics.counter({

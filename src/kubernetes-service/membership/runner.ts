@@ -380,7 +380,7 @@ export class MembershipRunner implements ListReconciler {
       case 'expiry-suspected':
         logger.warn(
           { addresses: event.addresses },
-          "leases ended while this master's own could not be renewed: their addresses stay in the list for now",
+          'leases are missing, and this master cannot know yet whether their masters live: their addresses stay in the list for now',
         )
         break
       case 'contention':

@@ -20,7 +20,7 @@ export const outMessages: Readonly<Record<OutReason, string>> = {
   'left-listed': 'stopped without withdrawing the address; its lease, if any, will expire',
   'not-listed': 'there is no address to withdraw: this master was not listed',
   'no-answer':
-    'could not update the Endpoints: the API server does not respond; another master removes the address once the lease is gone',
+    'could not update the Endpoints: the API server does not respond; the lease is removed, and another master removes the address',
   denied:
     'could not update the list: the API server refuses to write it; another master removes the address as soon as it may',
   withdrawn: 'this master was withdrawn and is not listed again until it is restarted',

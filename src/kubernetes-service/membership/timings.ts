@@ -62,7 +62,10 @@ export const PATIENT_ATTEMPTS = 2
  */
 const REQUESTS_PER_CALL = 8
 
-/** kube-apiserver's check of a hung etcd gives up after two seconds, so the timeout of a probe is longer than that. */
+/**
+ * Longer than the two seconds after which one of kube-apiserver's two checks of etcd gives up. If both hang, `/readyz`
+ * takes longer, and the probe fails.
+ */
 const PROBE_TIMEOUT_MS = 3_000
 /**
  * How long a server may need to be ready again after its etcd is back. After outages of 20 s, kube-apiservers needed

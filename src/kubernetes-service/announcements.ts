@@ -160,7 +160,7 @@ export class Announcements {
     }
     if (writer !== OWN_MANAGER || fleet === undefined || address === undefined) return
     const listed = addressesIn(found as Endpoints | undefined)
-    const others = listed.filter((each) => !fleet.isLive(each))
+    const others = listed.filter((each) => !fleet.isKnown(each))
     if (others.length === 0 || listed.includes(address) || !this.#otherStore.overwrote(nowMs)) return
     const note =
       `another apiserver-bootstrap lists ${others.join(', ')} without a lease in this master's store, and removes this master: it uses ` +

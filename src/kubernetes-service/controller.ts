@@ -27,10 +27,10 @@ import { ServiceWriter } from './service-writer.ts'
 type Followed = Pick<FollowedObject<KubeObject>, 'run' | 'whenSynced' | 'readLive'>
 
 /** While the members are unknown, everything that depends on them stays as found. */
-const unknownMembers: ServiceDemand = { settled: false, stack: 'as-found' }
+const unknownMembers: ServiceDemand = { portsAgreed: false, stack: 'as-found' }
 
 /** The longest wait after a failed reconciliation, so that a new permission soon takes effect. */
-const REFUSED_MS = 1_500
+const LONGEST_WAIT_MS = 1_500
 
 export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
@@ -103,13 +103,13 @@ export class KubernetesServiceController {
     this.#serviceLoop = new ReconcileLoop({
       ...options,
       source: 'kubernetes-service',
-      longestWaitMs: REFUSED_MS,
+      longestWaitMs: LONGEST_WAIT_MS,
       reconcile: (reasons, signal) => this.#reconcileService(reasons, signal),
     })
     this.#endpointsLoop = new ReconcileLoop({
       ...options,
       source: 'kubernetes-endpoints',
-      longestWaitMs: REFUSED_MS,
+      longestWaitMs: LONGEST_WAIT_MS,
       severalObjects: true,
       reconcile: (reasons, signal) => this.#reconcileEndpoints(reasons, signal),
     })
@@ -225,14 +225,15 @@ export class KubernetesServiceController {
     if (!this.#known) return unknownMembers
     const isDualStack = this.#options.reconciler.isDualStack?.(this.#observed)
     const stack = isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
-    return { settled: this.#portsAgreed(), stack }
+    return { portsAgreed: this.#portsAgreed(), stack }
   }
 
   /** Requests a reconciliation of the Service if the members' demand has changed. */
   #noteDemand(): void {
-    const { settled, stack } = this.#lastDemand
+    const { portsAgreed, stack } = this.#lastDemand
     this.#lastDemand = this.#demand()
-    if (this.#lastDemand.settled !== settled || this.#lastDemand.stack !== stack) this.#serviceLoop.request('members')
+    if (this.#lastDemand.portsAgreed !== portsAgreed || this.#lastDemand.stack !== stack)
+      this.#serviceLoop.request('members')
   }
 
   /** Reports once that the Endpoints have other ports than this master wants, and why they stay. */

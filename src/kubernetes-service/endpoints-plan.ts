@@ -26,24 +26,24 @@ export interface EndpointsObservation {
   /** False if masters may want different ports. Ports then stay, unless the object or its subset is created again. */
   readonly reconcilePorts: boolean
   /** Whether the list may become empty. Missing Endpoints are then not created. */
-  readonly stopping: boolean
+  readonly mayBecomeEmpty: boolean
 }
 
 /**
  * Decides what must change so that Endpoints `default/kubernetes` list exactly `addresses`.
  *
- * Pure. Only with `stopping` may the list become empty. Foreign metadata is preserved. So are the per-address fields of
- * remaining addresses, if there is exactly one subset. Results equal those of upstream's lease reconciler
- * (pkg/controlplane/reconcilers/lease.go), except that notReadyAddresses, which upstream leaves in place, are removed.
+ * Pure. Foreign metadata is preserved. So are the per-address fields of remaining addresses, if there is exactly one
+ * subset. Results equal those of upstream's lease reconciler (pkg/controlplane/reconcilers/lease.go), except that
+ * notReadyAddresses, which upstream leaves in place, are removed.
  */
 export function planEndpoints(observed: EndpointsObservation): EndpointsAction {
-  const { addresses, current, ports, stopping } = observed
+  const { addresses, current, ports, mayBecomeEmpty } = observed
   if (current === undefined) {
-    if (stopping) return { type: 'none' }
+    if (mayBecomeEmpty) return { type: 'none' }
     if (addresses.length === 0) return { type: 'refuse' }
     return { type: 'create', object: newEndpoints(addresses, ports), reasons: ['missing'] }
   }
-  if (addresses.length === 0 && !stopping) return { type: 'refuse' }
+  if (addresses.length === 0 && !mayBecomeEmpty) return { type: 'refuse' }
 
   const reasons: string[] = []
   const labelled = current.metadata?.labels?.[SKIP_MIRROR_LABEL] === 'true'

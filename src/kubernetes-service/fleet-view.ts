@@ -132,7 +132,7 @@ export class FleetView {
   }
 
   /** Whether an address had a lease, a lease with a suspected expiry, or a record without a lease, at the last read. */
-  isLive(address: string): boolean {
+  isKnown(address: string): boolean {
     return this.#live.has(address)
   }
 

@@ -22,7 +22,7 @@ export interface ServiceDemand {
   /**
    * False while live masters may want different ports or types of the Service: its ports and type then stay as found.
    */
-  readonly settled: boolean
+  readonly portsAgreed: boolean
   readonly stack: ServiceStack
 }
 
@@ -50,7 +50,7 @@ export type SecondClusterIp = 'configured' | 'any' | 'if-possible'
 export function planService(
   current: Service | undefined,
   settings: ServiceSettings,
-  settled: boolean,
+  portsAgreed: boolean,
   stack: ServiceStack = 'as-found',
   second: SecondClusterIp = 'configured',
 ): ObjectAction<Service> {
@@ -59,8 +59,8 @@ export function planService(
   const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'
   const ports = servicePorts(settings)
   const reasons: string[] = []
-  if (settled && spec?.type !== type) reasons.push('type')
-  if (settled && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
+  if (portsAgreed && spec?.type !== type) reasons.push('type')
+  if (portsAgreed && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
   // With a selector the endpoints controllers would manage the Endpoints, and empty them.
   if (Object.keys(spec?.selector ?? {}).length > 0) reasons.push('selector')
   const families = planFamilies(spec, settings, stack, second)
@@ -68,7 +68,7 @@ export function planService(
   if (reasons.length === 0) return { type: 'none' }
 
   const { selector: _selector, ...retained } = { ...spec, ...families }
-  if (!settled) return { type: 'update', object: { ...current, spec: retained } as Service, reasons }
+  if (!portsAgreed) return { type: 'update', object: { ...current, spec: retained } as Service, reasons }
   const { externalName: _externalName, loadBalancerSourceRanges: _ranges, ...ofAnyType } = retained
   // A Service without a ClusterIP was of the type ExternalName, and has released its addresses.
   const isReleased = (spec?.clusterIP ?? '') === ''

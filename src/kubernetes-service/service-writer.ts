@@ -99,8 +99,8 @@ export class ServiceWriter {
     }
   }
 
-  #plan(current: Service | undefined, { settled, stack }: ServiceDemand): ObjectAction<Service> {
-    return planService(current, this.#options.settings, settled, stack, this.#second)
+  #plan(current: Service | undefined, { portsAgreed, stack }: ServiceDemand): ObjectAction<Service> {
+    return planService(current, this.#options.settings, portsAgreed, stack, this.#second)
   }
 
   #beginAgain(): void {

@@ -117,7 +117,7 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
         const staying = live.filter(({ holder }) => holder?.state !== 'withdrawn')
         others = addresses.includes(address) ? hostsAt(address, staying) : ''
         return {
-          endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, stopping: always }),
+          endpoints: planEndpoints({ addresses, current, ports, reconcilePorts: false, mayBecomeEmpty: always }),
           secondAddresses: isOutage
             ? [...new Set(addressesInSecondSlices(stored, own))].filter(stays).sort()
             : secondAddresses(listed, live),

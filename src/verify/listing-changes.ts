@@ -1,4 +1,4 @@
-import { confirmationAfterMs } from '../kubernetes-service/membership/timings.ts'
+import { readyToConfirmMs } from '../kubernetes-service/membership/timings.ts'
 import type { MemberHistory } from './member-history.ts'
 import {
   addedAddresses,
@@ -192,7 +192,7 @@ function goesAmongFailing(moment: Moment): readonly Breach[] {
         Math.max(unserving?.sinceMs ?? 0, startedAtMs),
       )
       const failedMs = firstMs - Math.max(...sinceMs)
-      const togetherMs = confirmationAfterMs(failedMs - faultTimes.noticedMs) - STATED_MS
+      const togetherMs = readyToConfirmMs(failedMs - faultTimes.noticedMs) - STATED_MS
       return failedTogether && firstMs > own.sinceMs && atMs - firstMs <= togetherMs
     })
     .map(({ history: { name }, listing: { object } }) => ({
@@ -332,7 +332,7 @@ export function unreadyAndListed(moment: Moment): readonly Breach[] {
   const confirmers = moment.histories.filter(
     ({ healthySinceMs, startedAtMs, unhealthyMs }) =>
       healthySinceMs !== undefined &&
-      moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= confirmationAfterMs(unhealthyMs) + withinMs,
+      moment.nowMs - Math.max(healthySinceMs, startedAtMs) >= readyToConfirmMs(unhealthyMs) + withinMs,
   )
   // A kube-apiserver counts as confirming. If only the etcd checks of the leaving server fail, it does not count.
   const sinceOf = ({ readiness, state: { etcdFails } }: MemberHistory): number | undefined => {

@@ -236,7 +236,7 @@ test('during a fight a correction waits, and is made when the back-off ends', as
   await setPort(9_000)
   await time.advance(10)
   assert.equal(await portOf(world), 9_000)
-  await time.advance(FIGHT.firstMs)
+  await time.advance(FIGHT.leastMs)
   assert.equal(await portOf(world), 443)
 })
 

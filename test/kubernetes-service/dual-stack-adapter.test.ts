@@ -22,7 +22,7 @@ function openAdapter(api: KubeApi, onWritten?: (written: Written) => void): Endp
 async function started() {
   const embedded = await Embedded.started()
   const list = async (adapter: EndpointsAdapter, secondAddresses: readonly string[]): Promise<void> => {
-    const observed = { ports: endpointPorts(6443), reconcilePorts: true, stopping: false }
+    const observed = { ports: endpointPorts(6443), reconcilePorts: true, mayBecomeEmpty: false }
     await adapter.reconcile(
       async ({ endpoints: current }) => ({
         endpoints: planEndpoints({ ...observed, current, addresses: ['192.0.2.1'] }),
@@ -119,7 +119,7 @@ test('the last master to leave deletes the second slice even if another client h
   const adapter = openAdapter(embedded.api)
   await list(adapter, ['2001:db8::1'])
   await embedded.api.delete(endpoints, KUBERNETES_SERVICE)
-  const observed = { addresses: [], ports: endpointPorts(6443), reconcilePorts: false, stopping: true }
+  const observed = { addresses: [], ports: endpointPorts(6443), reconcilePorts: false, mayBecomeEmpty: true }
   await adapter.reconcile(
     async ({ endpoints: current }) => ({ endpoints: planEndpoints({ ...observed, current }), secondAddresses: [] }),
     signal,

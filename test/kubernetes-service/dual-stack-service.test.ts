@@ -124,9 +124,9 @@ async function startKeeper(cidrs: readonly string[], wrap: (api: KubeApi) => Kub
   const untilRight = async (stack: 'single' | 'dual'): Promise<number> => {
     let refusals = 0
     for (let passes = 0; passes < 20; passes++) {
-      if (keeper.isSatisfied(await read(), { settled: true, stack })) return refusals
+      if (keeper.isSatisfied(await read(), { portsAgreed: true, stack })) return refusals
       try {
-        await keeper.reconcile(await read(), { settled: true, stack }, signal)
+        await keeper.reconcile(await read(), { portsAgreed: true, stack }, signal)
       } catch (error) {
         if (!isKubeError(error, 'Invalid')) throw error
         refusals++
@@ -176,7 +176,7 @@ test('a Service that no watch reports is read after its creation was refused', a
       },
     }),
   )
-  const demand = { settled: true, stack: 'as-found' } as const
+  const demand = { portsAgreed: true, stack: 'as-found' } as const
   await untilRight('single')
   const before = await read()
   creations = 0
@@ -209,7 +209,7 @@ test('on a server with one family the Service prefers two, and gets the second o
   assert.equal(await untilRight('dual'), 0)
   assert.equal(warnings(), 1)
   await embedded.api.create(serviceCidrs, { metadata: { name: 'second' }, spec: { cidrs: ['fd00::/112'] } })
-  assert.equal(keeper.isSatisfied(await read(), { settled: true, stack: 'dual' }), true)
+  assert.equal(keeper.isSatisfied(await read(), { portsAgreed: true, stack: 'dual' }), true)
   keeper.renewDemand(await read())
   assert.equal(await untilRight('dual'), 0)
   assert.deepEqual(familiesOf(await read()), dual)

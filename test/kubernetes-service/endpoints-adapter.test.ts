@@ -33,7 +33,13 @@ const planOf = (
   addresses: readonly string[],
   secondAddresses: readonly string[] = [],
 ): ListPlan => ({
-  endpoints: planEndpoints({ addresses, current, ports: endpointPorts(6443), reconcilePorts: true, stopping: false }),
+  endpoints: planEndpoints({
+    addresses,
+    current,
+    ports: endpointPorts(6443),
+    reconcilePorts: true,
+    mayBecomeEmpty: false,
+  }),
   secondAddresses,
 })
 

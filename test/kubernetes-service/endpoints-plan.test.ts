@@ -20,7 +20,7 @@ const observed = (more: Partial<EndpointsObservation>): EndpointsObservation => 
   current: right,
   ports,
   reconcilePorts: true,
-  stopping: false,
+  mayBecomeEmpty: false,
   ...more,
 })
 
@@ -66,9 +66,11 @@ test('ports that other masters may want are preserved while addresses are correc
 test('without live masters nothing is written, unless this master is stopping', () => {
   assert.deepEqual(planEndpoints(observed({ addresses: [] })), { type: 'refuse' })
   assert.deepEqual(planEndpoints(observed({ addresses: [], current: undefined })), { type: 'refuse' })
-  const last = planEndpoints(observed({ addresses: [], stopping: true }))
+  const last = planEndpoints(observed({ addresses: [], mayBecomeEmpty: true }))
   assert.deepEqual(last.type === 'update' && last.object.subsets, [])
-  assert.deepEqual(planEndpoints(observed({ addresses: [], current: undefined, stopping: true })), { type: 'none' })
+  assert.deepEqual(planEndpoints(observed({ addresses: [], current: undefined, mayBecomeEmpty: true })), {
+    type: 'none',
+  })
 })
 
 test('from any state one plan leads to exactly the live addresses, and a second plan finds nothing to do', () => {

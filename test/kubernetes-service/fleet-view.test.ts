@@ -86,7 +86,7 @@ test('the removal of an unready master has the reason from its record, as long a
     { reason: 'lease-ended' },
   ])
   assert.deepEqual(
-    [2, 4].map((number) => fleet.isLive(`192.0.2.${number}`)),
+    [2, 4].map((number) => fleet.isKnown(`192.0.2.${number}`)),
     [true, false],
   )
 })

@@ -14,8 +14,8 @@ import { type Asked, ScriptedApi } from '../kube/scripted-api.ts'
 
 const settings = { clusterIp: '10.96.0.1', secondClusterIp: 'fd00::1', securePort: 6443, nodePort: 0 }
 const PATIENCE = 10
-const single: ServiceDemand = { settled: true, stack: 'single' }
-const dual: ServiceDemand = { settled: true, stack: 'dual' }
+const single: ServiceDemand = { portsAgreed: true, stack: 'single' }
+const dual: ServiceDemand = { portsAgreed: true, stack: 'dual' }
 const taken = new KubeError('Invalid', 'provided IP is already allocated', { httpStatus: 422 })
 const { signal } = new AbortController()
 
@@ -333,7 +333,7 @@ test('a ClusterIP outside the range is logged once, and again when it is a diffe
   const { server, writer, warnings, logger } = open()
   const read = async (clusterIP: string | undefined): Promise<number> => {
     server.live = stored({ clusterIP, clusterIPs: clusterIP === undefined ? undefined : [clusterIP] })
-    await writer.reconcile(server.live, { settled: true, stack: 'as-found' }, signal)
+    await writer.reconcile(server.live, { portsAgreed: true, stack: 'as-found' }, signal)
     return warnings().length
   }
   assert.equal(await read('10.96.0.1'), 0)

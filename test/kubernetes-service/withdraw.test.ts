@@ -74,7 +74,7 @@ async function open(masters: readonly Holder[], listed = masters) {
   await adapterAt(embedded.api).reconcile(
     async ({ endpoints: current }) => ({
       endpoints: planEndpoints({
-        ...{ addresses, current, reconcilePorts: true, stopping: false },
+        ...{ addresses, current, reconcilePorts: true, mayBecomeEmpty: false },
         ports: [{ name: 'https', port: 6443, protocol: 'TCP' }],
       }),
       secondAddresses: secondAddresses(listed.map((one) => ({ address: one.addresses[0] ?? '', holder: one }))),
@@ -183,7 +183,7 @@ test('a host that no lease, or more than one, matches is not withdrawn, and the 
     'host host-1 has several addresses: 192.0.2.1, 192.0.2.3; select one with --advertise-address',
   )
   assert.deepEqual(states(), before)
-  assert.equal(fleet.isLive('192.0.2.1'), true)
+  assert.equal(fleet.isKnown('192.0.2.1'), true)
 })
 
 test('a master whose lease a kube-apiserver renews too is not withdrawn, because its address stays listed', async () => {

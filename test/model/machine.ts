@@ -30,9 +30,9 @@ export const modelTimings: MembershipTimings = {
   answerFreshMs: 2 * TICK_MS,
   // The model leaves out what these three decide: a master that serves confirms at once.
   unseenMs: 1_000 * TICK_MS,
-  confirmAfterMs: 0,
+  leastReadyMs: 0,
   confirmShare: 0,
-  confirmationMs: 2 * TICK_MS,
+  awaitConfirmationMs: 2 * TICK_MS,
   removalMarginMs: TICK_MS,
   recoveryMs: 6 * TICK_MS,
   leavingMs: 6 * TICK_MS,

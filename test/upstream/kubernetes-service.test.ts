@@ -42,7 +42,7 @@ for (const [table, cases] of Object.entries(kubernetesService.tables)) {
           writer: new ObjectWriter({ api: world.api, metrics: prometheusMetrics() }),
           settings,
         })
-        await keeper.reconcile(current, { settled: call.reconcile, stack: 'as-found' }, signal)
+        await keeper.reconcile(current, { portsAgreed: call.reconcile, stack: 'as-found' }, signal)
         await world.assertResult(expect, [services], 'allow')
       })
     }

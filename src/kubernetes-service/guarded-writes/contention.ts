@@ -4,9 +4,9 @@ import type { Counter, Gauge, Metrics } from '../../telemetry/metrics.ts'
 
 /**
  * Up to `burst` corrections within `windowMs` count as repairs; an overwrite after that begins a fight. In a fight at
- * least `firstMs` pass between two corrections. The fight is over when the object has been in sync for `quietMs`.
+ * least `leastMs` pass between two corrections. The fight is over when the object has been in sync for `quietMs`.
  */
-export const FIGHT = { burst: 10, windowMs: 10_000, firstMs: 250, quietMs: 10_000 } as const
+export const FIGHT = { burst: 10, windowMs: 10_000, leastMs: 250, quietMs: 10_000 } as const
 
 /** Whether another writer keeps overwriting an object. Times are on a monotonic clock, in milliseconds. */
 export type Contention =
@@ -72,7 +72,7 @@ export function nextContention(state: Contention, input: ContentionInput, nowMs:
 export function correctionDueMs(state: Contention, mostMs: number): number {
   if (state.phase === 'calm') return Number.NEGATIVE_INFINITY
   const gapMs = Math.round((state.writtenMs - state.sinceMs) / PATIENCE)
-  return state.writtenMs + Math.min(Math.max(gapMs, FIGHT.firstMs), mostMs)
+  return state.writtenMs + Math.min(Math.max(gapMs, FIGHT.leastMs), mostMs)
 }
 
 /**

@@ -58,31 +58,33 @@ export function fleetAfterRead(
  * The leases for the list, given the current list. Pure.
  *
  * A master that joins after an outage may find no leases of masters that live. It leaves their addresses on the list
- * until those masters have had the time to renew. `before`: the addresses in both Endpoints and slice when this master
- * first read them (see {@link listedInBoth}). Addresses that were added later belong to masters that could renew.
+ * until those masters have had the time to renew. `listedBefore`: the addresses in both Endpoints and slice when this
+ * master first read them (see {@link listedInBoth}). Addresses that were added later belong to masters that could renew.
  */
 export function leasesForList(
   state: Membership,
   current: ObservedEndpoints,
-  before: readonly string[],
+  listedBefore: readonly string[],
 ): readonly MasterLease[] {
   const { fleet, self } = state
   // If a read shows a lease with this process's instance id, this process has created or renewed that lease, however
   // old the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
-  return [...listableLeases(leases, current), ...listedWithoutLease(state, current, before)]
+  return [...listableLeases(leases, current), ...listedWithoutLease(state, current, listedBefore)]
 }
 
-/** The addresses for Endpoints, sorted and without duplicates. `stopping`: this master leaves, even as the last. */
+/**
+ * The addresses for Endpoints, sorted and without duplicates. `mayBecomeEmpty`: this master leaves, even as the last.
+ */
 export function addressesForList(
   state: Membership,
   current: ObservedEndpoints,
-  before: readonly string[],
-  stopping: boolean,
+  listedBefore: readonly string[],
+  mayBecomeEmpty: boolean,
 ): readonly string[] {
-  const listed = listedAddresses(leasesForList(state, current, before))
-  if (listed.length > 0 || !stopping) return listed
+  const listed = listedAddresses(leasesForList(state, current, listedBefore))
+  if (listed.length > 0 || !mayBecomeEmpty) return listed
   // While all leases have expired, only this master and withdrawn ones are removed: the other masters may soon be back.
   return addressesIn(current.endpoints).filter(unknownTo(state.fleet.leases, state.self))
 }
@@ -96,10 +98,10 @@ export function addressesForList(
 export function isFleetDualStack(
   state: Membership,
   current: ObservedEndpoints,
-  before: readonly string[],
+  listedBefore: readonly string[],
 ): boolean | undefined {
   const known = isDualStack(certainLeases(state, current))
-  const all = isDualStack([...state.fleet.leases, ...listedWithoutLease(state, current, before)])
+  const all = isDualStack([...state.fleet.leases, ...listedWithoutLease(state, current, listedBefore)])
   return known === all ? known : undefined
 }
 
@@ -112,10 +114,10 @@ export function isFleetDualStack(
 export function secondAddressesForList(
   state: Membership,
   current: ObservedEndpoints,
-  before: readonly string[],
+  listedBefore: readonly string[],
 ): readonly string[] {
-  const known = secondAddresses(leasesForList(state, current, before), certainLeases(state, current))
-  if (isFleetDualStack(state, current, before) !== undefined) return known
+  const known = secondAddresses(leasesForList(state, current, listedBefore), certainLeases(state, current))
+  if (isFleetDualStack(state, current, listedBefore) !== undefined) return known
   const found = addressesInSecondSlices(current, state.self)
   if (found.length === 0) return []
   return [...new Set([...known, ...found.filter(unknownTo(state.fleet.leases, state.self))])].sort()
@@ -128,17 +130,17 @@ function certainLeases({ fleet: { leases } }: Membership, current: ObservedEndpo
 }
 
 /**
- * For a newcomer: a lease with a suspected expiry for each listed address of `before` whose lease it has not read. For
- * any other master: none.
+ * For a newcomer: a lease with a suspected expiry for each listed address of `listedBefore` whose lease it has not read.
+ * For any other master: none.
  */
 function listedWithoutLease(
   state: Membership,
   { endpoints }: ObservedEndpoints,
-  before: readonly string[],
+  listedBefore: readonly string[],
 ): readonly MasterLease[] {
   if (!isNewcomer(state.lease.trust)) return []
   return addressesIn(endpoints)
-    .filter((address) => before.includes(address))
+    .filter((address) => listedBefore.includes(address))
     .filter(unknownTo(state.fleet.leases, state.self))
     .map((address) => ({ address, expirySuspected: true }))
 }

@@ -200,14 +200,14 @@ export class MembershipRunner implements ListReconciler {
     return isFleetDualStack(this.#state, observed, this.#listedBefore ?? listedInBoth(observed))
   }
 
-  /** The plan for the list, from the last read of the leases. Only with `stopping` may the list become empty. */
-  #plan(stored: ObservedEndpoints, reconcilePorts: boolean, stopping = false): ListPlan {
+  /** The plan for the list, from the last read of the leases. */
+  #plan(stored: ObservedEndpoints, reconcilePorts: boolean, mayBecomeEmpty = false): ListPlan {
     const { ports } = this.#options
     const { endpoints: current } = stored
     this.#listedBefore ??= listedInBoth(stored)
-    const addresses = addressesForList(this.#state, stored, this.#listedBefore, stopping)
+    const addresses = addressesForList(this.#state, stored, this.#listedBefore, mayBecomeEmpty)
     return {
-      endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, stopping }),
+      endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, mayBecomeEmpty }),
       secondAddresses: secondAddressesForList(this.#state, stored, this.#listedBefore),
     }
   }

@@ -3,7 +3,7 @@ import { type Contention, type ContentionInput, nextContention } from '../guarde
 import type { Holder, HolderState, MasterLease } from '../leases/master-leases.ts'
 import type { LifeSpan } from '../members.ts'
 import type { ReadinessState } from './readiness.ts'
-import { confirmationAfterMs, type MembershipTimings } from './timings.ts'
+import { type MembershipTimings, readyToConfirmMs } from './timings.ts'
 
 /**
  * How to handle a master's address when the program is stopped. `withdraw`: remove it, unless the master's server
@@ -326,7 +326,7 @@ export function wouldLast({ renewedAtMs }: OwnLease, atMs: number, { ttlMs }: Me
  * client may be the server itself: a kube-apiserver with its own reconciler deletes the lease when it shuts down. An
  * earlier answer does not show whether the server has shut down since.
  */
-export function isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {
+export function isDeletedUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {
   return lease.missing && wouldLast(lease, nowMs, timings) && server.probedAtMs < lease.missedAtMs
 }
 
@@ -342,9 +342,9 @@ export function isAlive({ server, lease }: Membership, { nowMs, timings }: Now):
 }
 
 /** When this master begins to confirm departures of failing masters; infinite while its own server is not ready. */
-export function confirmsFromMs(server: ServerFacts, timings: MembershipTimings): number {
+export function mayConfirmAtMs(server: ServerFacts, timings: MembershipTimings): number {
   const { readySinceAtMs = Number.POSITIVE_INFINITY } = server
-  return readySinceAtMs + confirmationAfterMs(failedForMs(server), timings)
+  return readySinceAtMs + readyToConfirmMs(failedForMs(server), timings)
 }
 
 /**

@@ -5,19 +5,19 @@ import { isConfirmed, isDecided, isProved } from './fleet.ts'
 import { take } from './inputs.ts'
 import { isFailing, neverReady } from './readiness.ts'
 import {
-  confirmsFromMs,
   contended,
   departureId,
   end,
   goOn,
   isAlive,
-  isTakenUnprobed,
+  isDeletedUnprobed,
   type Leaving,
   type LeavingStep,
   leavingRecord,
   type Membership,
   type MembershipEffect,
   type MembershipInput,
+  mayConfirmAtMs,
   type Now,
   type Phase,
   probe,
@@ -210,7 +210,7 @@ function nextListed(before: Membership, turn: Turn): Membership {
 
   if (lease.request !== undefined || nowMs < lease.retryAtMs) return state
   const renewing = nowMs >= renewalDueAtMs(state, timings)
-  if (isTakenUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
+  if (isDeletedUnprobed(state, turn)) return probe(state, timings.attemptMs, turn)
   // A lease puts its address on the list. So a lease that may be gone is created again only if this master's server
   // serves, or no other master is ready.
   if (isOver(state, turn) && !server.serving && othersReady(fleet.leases, state.self).length > 0) return state
@@ -233,7 +233,7 @@ function listedWakesAtMs(state: Membership, now: Now): readonly (number | undefi
     renewalDueAtMs(state, timings),
     nextCheckMs(lease.contention, timings.contentionMs),
     lease.trust.type === 'recovering' ? lease.trust.untilAtMs : undefined,
-    fleet.departures.length > 0 ? confirmsFromMs(server, timings) : undefined,
+    fleet.departures.length > 0 ? mayConfirmAtMs(server, timings) : undefined,
     nextProbeAtMs(state, now),
     ...fleet.missing.map(({ provedAtMs }) => provedAtMs && provedAtMs + timings.removalMarginMs),
   ]
@@ -271,7 +271,7 @@ function wantedRecord(state: Membership, renewing: boolean, now: Now): Holder {
   const isReady = server.readySinceAtMs !== undefined
   // A server that is back may be the first of several that failed together, so its master confirms later.
   const confirms = answerable
-    .filter(({ isStop }) => isReady && (isStop || nowMs >= confirmsFromMs(server, timings)))
+    .filter(({ isStop }) => isReady && (isStop || nowMs >= mayConfirmAtMs(server, timings)))
     .map(({ id }) => id)
   const failing: Holder = { ...self, state: 'failing', departure, reason: reasonOf(server), confirms: [] }
   const unready: Holder = { ...failing, state: 'unready', departure: undefined }
@@ -346,7 +346,7 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
     case 'announcing': {
       if (isBusy) return state
       if (self.departure === departure) {
-        return go({ type: 'waiting', sinceAtMs: nowMs, untilAtMs: nowMs + timings.confirmationMs })
+        return go({ type: 'waiting', sinceAtMs: nowMs, untilAtMs: nowMs + timings.awaitConfirmationMs })
       }
       // The stop may have come while a request with another state was running.
       const announcing = { ...state, phase: { ...phase, before: self.state } }

@@ -27,14 +27,14 @@ export interface MembershipTimings {
    * How long at least a master's own server must have been ready before the master confirms that a failing one may
    * leave.
    */
-  readonly confirmAfterMs: number
+  readonly leastReadyMs: number
   /**
    * The ready time that is required before a confirmation is this share of the length of the own server's last failure,
-   * but at least {@link confirmAfterMs}. See {@link confirmationAfterMs}.
+   * but at least {@link leastReadyMs}. See {@link readyToConfirmMs}.
    */
   readonly confirmShare: number
   /** How long a stopped master waits until another master confirms its departure. */
-  readonly confirmationMs: number
+  readonly awaitConfirmationMs: number
   /**
    * How long this master waits, after one of its renewals has proved that the store accepts writes, before it reads
    * whether a missing lease is still missing.
@@ -80,7 +80,7 @@ const SERVER_RECOVERY_MS = 10_000
  * and a server may recover that much later than etcd; 0.8 leaves a margin. (After 27 to 46 s without etcd,
  * kube-apiservers were ready 1.7 to 29.9 s after etcd.)
  */
-const SERVERS_APART = { confirmAfterMs: 7_000, confirmShare: 0.8 } as const
+const SERVERS_APART = { leastReadyMs: 7_000, confirmShare: 0.8 } as const
 /**
  * A longer failure counts as one of this length. The share of 0.8 of it, 144 s, is gRPC's longest back-off: two minutes
  * plus a jitter of 20 %.
@@ -112,7 +112,7 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
     ...SERVERS_APART,
     // The other master writes its record at the latest when the probe of its own server has timed out: the record then
     // has the state `failing`.
-    confirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
+    awaitConfirmationMs: Math.min(PROBE_TIMEOUT_MS + 1_000, leavingMs - 1_500),
     removalMarginMs: 250,
     // After an outage of the whole fleet, the other masters may need a TTL to renew, and their servers some time to be
     // ready.
@@ -128,11 +128,11 @@ export function membershipTimings(settings: TimingSettings): MembershipTimings {
  * How long a master's own server must be ready, after a failure of `failedMs`, before the master confirms that a
  * failing one may leave. In milliseconds. Pure.
  */
-export function confirmationAfterMs(
+export function readyToConfirmMs(
   failedMs: number,
-  { confirmAfterMs, confirmShare }: Pick<MembershipTimings, 'confirmAfterMs' | 'confirmShare'> = SERVERS_APART,
+  { leastReadyMs, confirmShare }: Pick<MembershipTimings, 'leastReadyMs' | 'confirmShare'> = SERVERS_APART,
 ): number {
-  return Math.max(confirmAfterMs, confirmShare * Math.min(failedMs, FAILED_MOST_MS))
+  return Math.max(leastReadyMs, confirmShare * Math.min(failedMs, FAILED_MOST_MS))
 }
 
 /**

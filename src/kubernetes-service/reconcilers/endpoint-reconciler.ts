@@ -9,7 +9,7 @@ import type { EndpointPort } from '../identity.ts'
 export type ReconcilePorts = boolean | 'agreed'
 
 /** Whether a master left the list (or was not on it), or stays listed as the last one. */
-export type Departure = 'left' | 'last-one'
+export type LeaveResult = 'left' | 'last-one'
 
 /** The objects of `default/kubernetes`. Watched ones may be old, but suffice to decide that nothing needs to change. */
 export interface ObservedEndpoints {
@@ -60,7 +60,7 @@ export interface EndpointReconciler extends ListReconciler {
    * Removes this master unless it is the last one that serves. Left out: {@link removeEndpoints} is called instead.
    * Called after {@link stopReconciling}.
    */
-  leave?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure>
+  leave?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<LeaveResult>
   /**
    * Removes the entry of an earlier life of this master, unless it is the last one. Returns whether it removed one.
    * Called at the start, while the master's API server is not ready. Left out: the entry stays.

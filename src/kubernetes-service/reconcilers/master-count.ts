@@ -4,7 +4,7 @@ import type { Logger } from '../../telemetry/logger.ts'
 import type { EndpointsAdapter } from '../endpoints-adapter.ts'
 import { type EndpointsAction, type EndpointsObservation, planEndpoints } from '../endpoints-plan.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
-import type { Departure, EndpointReconciler, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
+import type { EndpointReconciler, LeaveResult, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
 
 const CORRECTIONS_PER_INTERVAL = 3
 
@@ -71,7 +71,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   /** Removes this master unless its address is the last on the list. Whether the others serve is unknown. */
-  async leave(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<Departure> {
+  async leave(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<LeaveResult> {
     const stored = await this.#read(signal)
     const own = this.#options.address.text
     if (isMentioned(stored.endpoints, own) && otherAddresses(stored.endpoints, own).length === 0) return 'last-one'
@@ -134,10 +134,10 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   async #remove(
     stored: ObservedEndpoints,
     ports: readonly EndpointPort[],
-    stopping: boolean,
+    mayBecomeEmpty: boolean,
     signal: AbortSignal,
   ): Promise<void> {
-    const plan = planRemoval({ current: stored.endpoints, own: this.#options.address.text, ports, stopping })
+    const plan = planRemoval({ current: stored.endpoints, own: this.#options.address.text, ports, mayBecomeEmpty })
     if (plan.type === 'none' && !this.#removing) return
     this.#removing = true
     await this.#execute(plan, stored, signal)
@@ -182,19 +182,25 @@ export interface MasterCountObservation extends Pick<EndpointsObservation, 'curr
  */
 export function planMasterCount(observed: MasterCountObservation): EndpointsAction {
   const { current, own, count, ports, reconcilePorts } = observed
-  const plan = planEndpoints({ addresses: addressesToList(observed), current, ports, reconcilePorts, stopping: false })
+  const plan = planEndpoints({
+    addresses: addressesToList(observed),
+    current,
+    ports,
+    reconcilePorts,
+    mayBecomeEmpty: false,
+  })
   // Other masters have taken this master's place. The next interval corrects that.
   return plan.type === 'none' && isDisplaced(current, own, count) ? { type: 'none', forNow: true } : plan
 }
 
 /**
- * Decides what must change so that Endpoints no longer list `own`. The remaining masters decide about the ports. Only
- * with `stopping` may the list become empty. Pure.
+ * Decides what must change so that Endpoints no longer list `own`. The remaining masters decide about the ports.
+ * Pure.
  */
 export function planRemoval({
   own,
   ...observed
-}: Pick<EndpointsObservation, 'current' | 'ports' | 'stopping'> & { readonly own: string }): EndpointsAction {
+}: Pick<EndpointsObservation, 'current' | 'ports' | 'mayBecomeEmpty'> & { readonly own: string }): EndpointsAction {
   const { current } = observed
   if (!isMentioned(current, own)) return { type: 'none' }
   const addresses = otherAddresses(current, own).toSorted()

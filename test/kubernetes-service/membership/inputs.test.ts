@@ -4,9 +4,9 @@ import fc from 'fast-check'
 import type { Contention } from '../../../src/kubernetes-service/guarded-writes/contention.ts'
 import type { Holder, MasterLease } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import {
-  confirmsFromMs,
   type FleetFacts,
   type MembershipInput,
+  mayConfirmAtMs,
   type OwnLease,
   type Phase,
   type ServerFacts,
@@ -123,7 +123,7 @@ function waitsMs(...failures: readonly (readonly [fromS: number, untilS: number]
     const serving = !failures.some(([fromS, untilS]) => fromS < s && s < untilS)
     state = after(state, probed({ sentAtMs: s * 1_000, serving }), s * 1_000).state
   }
-  return confirmsFromMs(state.server, timings) - endS * 1_000
+  return mayConfirmAtMs(state.server, timings) - endS * 1_000
 }
 
 test('a failure soon after another extends the wait by its own length, not by the time between the two', () => {

@@ -497,7 +497,7 @@ test('a stopped master leaves when another confirms, waits for one that does not
     { others: [], why: 'last-one', afterMs: 0 },
     { others: [holder(2, 'failing')], why: 'last-one', afterMs: 0 },
     { others: [holder(2, 'ready', { confirms: ['life-1/1'] })], why: 'left', afterMs: 0 },
-    { others: [holder(2)], why: 'left', afterMs: membershipTimings(defaults).confirmationMs },
+    { others: [holder(2)], why: 'left', afterMs: membershipTimings(defaults).awaitConfirmationMs },
   ]
   for (const { others, why, afterMs } of outcomes) {
     const played = listedMaster({}, [holder(2)])
@@ -521,7 +521,7 @@ test('a stopping master stays when nobody serves, even if it can read that only 
   played.own = holder(1, 'leaving', { departure: 'life-1/1' })
   played.input({ type: 'done' })
   played.others = [holder(2, 'failing')]
-  played.advance(played.timings.confirmationMs + 1_000)
+  played.advance(played.timings.awaitConfirmationMs + 1_000)
   played.store = 'answers'
   while (played.state.phase.type !== 'out') played.advance(50)
   assert.equal(played.state.phase.why, 'last-one')

@@ -9,13 +9,13 @@ import { ttlFault } from '../../../src/kubernetes-service/options.ts'
 
 /** The violated relations between the times, one line each. */
 function timingProblems(timings: MembershipTimings): readonly string[] {
-  const { ttlMs, intervalMs, attemptMs, retryMs, callMs, confirmationMs, leavingMs, removalMarginMs } = timings
+  const { ttlMs, intervalMs, attemptMs, retryMs, callMs, awaitConfirmationMs, leavingMs, removalMarginMs } = timings
   const twoFailuresMs = intervalMs + PATIENT_ATTEMPTS * (attemptMs + retryMs)
   const relations: Readonly<Record<string, boolean>> = {
     'each attempt to renew has at least 100 ms': attemptMs >= 100,
     'two failed attempts leave time for a third': twoFailuresMs + attemptMs <= ttlMs,
     'a call may make several requests': callMs > attemptMs,
-    'a leaving master has time to wait for a confirmation': confirmationMs > 0 && confirmationMs < leavingMs,
+    'a leaving master has time to wait for a confirmation': awaitConfirmationMs > 0 && awaitConfirmationMs < leavingMs,
     'a dead master is removed within a second after its lease': removalMarginMs <= 500,
   }
   return Object.keys(relations).filter((relation) => relations[relation] === false)

@@ -74,7 +74,8 @@ test('even with keep a master adds itself to an empty list and corrects all othe
 
 test('a removal takes a master out wherever it is listed, but the last master only while it is stopping', () => {
   const own = '192.0.2.2'
-  const plan = (current: Endpoints | undefined, stopping: boolean) => planRemoval({ current, own, ports, stopping })
+  const plan = (current: Endpoints | undefined, mayBecomeEmpty: boolean) =>
+    planRemoval({ current, own, ports, mayBecomeEmpty })
   const rest = plan(listing('192.0.2.3', own, '192.0.2.1'), false)
   assert.deepEqual(rest.type === 'update' && rest.object.subsets, listing('192.0.2.1', '192.0.2.3').subsets)
   assert.deepEqual(plan(listing('192.0.2.1'), false), { type: 'none' })

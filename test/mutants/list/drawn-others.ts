@@ -109,7 +109,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['lifecycle/lifecycle.test.ts'],
   },
   'lifecycle-lifecycle-guard': {
-    broken: "run: drops: if (this.#hasRun).",
+    broken: 'run: drops: if (this.#hasRun).',
     file: 'lifecycle/lifecycle.ts',
     text: "    if (this.#hasRun) throw new Error('a lifecycle runs once')\n",
     instead: '',

@@ -49,8 +49,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'ask-before-an-ended-lease-is-created': {
     broken: 'A lease that ended in an outage waits for another answer of the server.',
     file: 'kubernetes-service/membership/state.ts',
-    text: 'isTakenUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {\n  return lease.missing && wouldLast(lease, nowMs, timings) && server',
-    instead: 'isTakenUnprobed({ lease, server }: Membership, _: Now): boolean {\n  return lease.missing && server',
+    text: 'isDeletedUnprobed({ lease, server }: Membership, { nowMs, timings }: Now): boolean {\n  return lease.missing && wouldLast(lease, nowMs, timings) && server',
+    instead: 'isDeletedUnprobed({ lease, server }: Membership, _: Now): boolean {\n  return lease.missing && server',
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
   'continue-an-ended-lease': {
@@ -140,8 +140,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'no-timer-for-a-confirmation': {
     broken: 'A single departure is confirmed only when another input comes.',
     file: 'kubernetes-service/membership/step.ts',
-    text: 'fleet.departures.length > 0 ? confirmsFromMs',
-    instead: 'fleet.departures.length > 1 ? confirmsFromMs',
+    text: 'fleet.departures.length > 0 ? mayConfirmAtMs',
+    instead: 'fleet.departures.length > 1 ? mayConfirmAtMs',
     tests: ['kubernetes-service/membership/wakes.test.ts'],
   },
   'no-timer-for-a-read': {

@@ -94,7 +94,7 @@ export class EtcdLeases implements MasterLeases {
   /** Whether this master must have no lease, because it is unready or withdrawn. */
   #isReleased = false
   /** The revision of this master's last write of the lease before it released the lease. */
-  #leftRevision: bigint | undefined
+  #releasedRevision: bigint | undefined
   /** The keys of records that this process has begun to remove. */
   readonly #removing = new Set<string>()
   #unusable: ReadonlySet<string> = new Set()
@@ -282,7 +282,7 @@ export class EtcdLeases implements MasterLeases {
     const stored = leases.find(({ key }) => key === lease?.key)
     if (own === undefined || stored === undefined || lease?.isUnanswered(stored)) return
     // A lease that this process has written itself does not prove a co-holder.
-    if (![lease?.last?.modRevision, this.#leftRevision].includes(stored.modRevision)) this.#seeCoHolder(own)
+    if (![lease?.last?.modRevision, this.#releasedRevision].includes(stored.modRevision)) this.#seeCoHolder(own)
   }
 
   #seeCoHolder(holder: Holder): void {
@@ -345,13 +345,13 @@ export class EtcdLeases implements MasterLeases {
   async #release(holder: Holder, signal: AbortSignal): Promise<boolean> {
     const { lease } = this.#ownKeys(holder)
     this.#isReleased = true
-    this.#leftRevision = lease.last?.modRevision ?? this.#leftRevision
+    this.#releasedRevision = lease.last?.modRevision ?? this.#releasedRevision
     lease.forget()
     for (;;) {
       const stored = await lease.read(signal)
       if (stored === undefined || this.#hasCoHolder) return false
       if (await this.#isHeldByOthers(holder, signal)) {
-        return stored.modRevision === this.#leftRevision || lease.isUnanswered(stored)
+        return stored.modRevision === this.#releasedRevision || lease.isUnanswered(stored)
       }
       if (await lease.delete(stored, signal)) return false
     }

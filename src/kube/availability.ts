@@ -83,10 +83,10 @@ export class Availability {
    */
   #answers = false
   /**
-   * Whether the server has refused a request, or a success was reported, even if of another server. Until then the log
-   * has `cannot reach`, not `lost`.
+   * The sources that have succeeded, or that this server has refused. An outage is logged as `lost` if its first failing
+   * source is one of them, else as `cannot reach`: another server may have answered the other sources.
    */
-  #hasAnswered = false
+  readonly #answered = new Set<string>()
   #isHinted = false
 
   /** `server`: the name of the server in the log. @default 'the API server' */
@@ -134,7 +134,7 @@ export class Availability {
       return
     }
     if (!own) {
-      this.#hasAnswered = true
+      this.#answered.add(source)
       this.#answers = true
     }
     const nowMs = this.#clock.monotonicMs()
@@ -169,7 +169,7 @@ export class Availability {
    * or the program's own store. So it ends an outage or a refusal only if this source had failed at this server before.
    */
   succeeded(source: string): void {
-    this.#hasAnswered = true
+    this.#answered.add(source)
     const before = this.#failures.get(source)
     if (before === undefined && !this.#forgotten?.sources.has(source)) return
     this.#answers = true
@@ -239,7 +239,7 @@ export class Availability {
     this.#outage.sources.add(source)
     if (isNew) this.outages.begin()
     if (this.#damping.observe(false, nowMs) === 'down') {
-      this.#logger.warn({ source, reason }, `${this.#hasAnswered ? 'lost' : 'cannot reach'} ${this.#server}`)
+      this.#logger.warn({ source, reason }, `${this.#answered.has(source) ? 'lost' : 'cannot reach'} ${this.#server}`)
     }
     if (isNew) this.#notify(false)
   }

@@ -15,7 +15,6 @@ function openServers() {
   const api = new Availability({ clock, logger })
   const etcd = new Availability({ clock, logger, server: 'etcd' })
   const own = new Availability({ clock, logger, server: 'the lease store' })
-  for (const server of [api, etcd, own]) server.succeeded('earlier')
   return { api, etcd, own, leases: etcd, logger, time }
 }
 
@@ -28,6 +27,7 @@ for (const [server, error] of [
   test(`an outage of ${server} (${error.name}) affects only that server, until the failed part succeeds or is forgotten`, async () => {
     const { time, ...servers } = openServers()
     const availability = availabilityByServer(servers)
+    availability.succeeded('lease')
     const lost = () => (['api', 'etcd', 'own'] as const).filter((name) => !servers[name].available)
     availability.failed('lease', error)
     assert.deepEqual(lost(), [server])
@@ -40,6 +40,16 @@ for (const [server, error] of [
     assert.equal(servers.logger.lines.filter(({ message }) => message.startsWith('lost ')).length, 2)
   })
 }
+
+test('a server that has not answered is logged as not reachable, even if another server has answered', () => {
+  const servers = openServers()
+  const availability = availabilityByServer(servers)
+  availability.succeeded('services')
+  availability.failed('lease', new EtcdError('Unreachable', 'connection refused'))
+  availability.failed('services', new KubeError('Unreachable', 'connection refused'))
+  const logged = servers.logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+  assert.deepEqual(logged, ['cannot reach etcd', 'lost the API server'])
+})
 
 test('a permanent refusal of a part by either server is found with its message', () => {
   for (const error of [new KubeError('Forbidden', 'not you'), new EtcdError('PermissionDenied', 'not you')]) {

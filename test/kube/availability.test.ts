@@ -8,12 +8,12 @@ import { memoryLogger } from '../../src/telemetry/logger.ts'
 const unreachable = new KubeError('Unreachable', 'connection refused')
 const forbidden = new KubeError('Forbidden', 'services is forbidden')
 
-/** A server that has answered before. */
+/** A server that has answered each source before. */
 function setUp() {
   const time = new VirtualClock()
   const logger = memoryLogger()
   const availability = new Availability({ clock: time.view(), logger })
-  availability.succeeded('earlier')
+  for (const source of 'abcdef') availability.succeeded(source)
   const notified: boolean[] = []
   const unsubscribe = availability.subscribe((available) => notified.push(available))
   const logged = () =>
@@ -297,13 +297,13 @@ test('a broken watch is no outage, but an outage that begins meanwhile lasts unt
   ])
 })
 
-test('a server that has never answered is logged as not reachable rather than lost; a refusal is an answer', () => {
+test('a server that has never answered the failing part is logged as not reachable rather than lost; a refusal is an answer', () => {
   for (const answered of [false, true]) {
     const time = new VirtualClock()
     const logger = memoryLogger()
     const availability = new Availability({ clock: time.view(), logger })
     if (answered) availability.failed('a', forbidden)
-    availability.failed('b', unreachable)
+    availability.failed('a', unreachable)
     assert.deepEqual(
       logger.lines.filter(({ level }) => level === 'warn').map(({ message }) => message),
       [`${answered ? 'lost' : 'cannot reach'} the API server`],

@@ -505,6 +505,7 @@ test('an outage that begins with a broken watch lasts until the next watch is op
   api.onWatch = () => {}
   api.lastWatch.end(new KubeError('Unreachable', 'cut'))
   await time.advance(0)
+  availability.succeeded('another')
   availability.failed('another', new KubeError('Unreachable', 'cut'))
   availability.succeeded('another')
   assert.deepEqual(logged(), ['lost the API server'])

@@ -6,13 +6,13 @@ import { isKubeError } from './errors.ts'
 import type { KubeObject, Resource } from './resources.ts'
 
 /**
- * After its start an API server refuses all writes for some seconds, until it has read its RBAC rules. So a refusal
- * counts only after this time.
+ * After its start an API server refuses all writes for some seconds, until it has read its RBAC rules. So a right counts
+ * as missing only when a write is refused again this many milliseconds after the first refusal.
  */
 const RULES_MS = 10_000
 
 /** The message of an authorizer. Admission, such as a quota or a policy, also answers 403, for single objects. */
-const UNAUTHORIZED = / cannot (?:create|update|patch|delete) resource "/
+const LACKS_RIGHT = / cannot (?:create|update|patch|delete) resource "/
 
 /**
  * Records the kinds of writes (verb and resource) that an API server refuses because a right is missing. A kind is
@@ -20,19 +20,18 @@ const UNAUTHORIZED = / cannot (?:create|update|patch|delete) resource "/
  */
 export class MissingRights {
   readonly #clock: Clock
-  readonly #refused = new Map<string, { readonly reason: string; readonly sinceMs: number }>()
+  readonly #refused = new Map<string, { readonly reason: string; readonly sinceMs: number; readonly lasts: boolean }>()
 
   constructor(clock: Clock) {
     this.#clock = clock
   }
 
   /**
-   * The error message of a kind of write whose first refusal is at least {@link RULES_MS} ago; undefined if there is
-   * none.
+   * The error message of a kind of write that was refused again at least {@link RULES_MS} after its first refusal;
+   * undefined if there is none.
    */
   fault(): string | undefined {
-    const nowMs = this.#clock.monotonicMs()
-    for (const { reason, sinceMs } of this.#refused.values()) if (nowMs - sinceMs >= RULES_MS) return reason
+    for (const { reason, lasts } of this.#refused.values()) if (lasts) return reason
     return undefined
   }
 
@@ -68,9 +67,10 @@ export class MissingRights {
       return answer
     } catch (error) {
       const reason = messageOf(error)
-      if (isKubeError(error, 'Forbidden') && UNAUTHORIZED.test(reason)) {
-        const sinceMs = this.#refused.get(kind)?.sinceMs ?? this.#clock.monotonicMs()
-        this.#refused.set(kind, { reason, sinceMs })
+      if (isKubeError(error, 'Forbidden') && LACKS_RIGHT.test(reason)) {
+        const nowMs = this.#clock.monotonicMs()
+        const sinceMs = this.#refused.get(kind)?.sinceMs ?? nowMs
+        this.#refused.set(kind, { reason, sinceMs, lasts: nowMs - sinceMs >= RULES_MS })
       }
       throw error
     }

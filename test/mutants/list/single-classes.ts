@@ -253,14 +253,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'missing-right-at-once': {
     broken: 'Takes the refusals of a starting server for missing rights.',
     file: 'kube/missing-rights.ts',
-    text: 'if (nowMs - sinceMs >= RULES_MS) return reason',
-    instead: 'if (nowMs >= sinceMs) return reason',
+    text: 'lasts: nowMs - sinceMs >= RULES_MS',
+    instead: 'lasts: true',
     tests: ['kube/missing-rights.test.ts'],
   },
   'quota-as-missing-right': {
     broken: 'Takes a quota that refuses one object for a missing right.',
     file: 'kube/missing-rights.ts',
-    text: "isKubeError(error, 'Forbidden') && UNAUTHORIZED.test(reason)",
+    text: "isKubeError(error, 'Forbidden') && LACKS_RIGHT.test(reason)",
     instead: "isKubeError(error, 'Forbidden')",
     tests: ['kube/missing-rights.test.ts'],
   },

@@ -113,7 +113,7 @@ const NOT_WRITTEN: ReadonlySet<string> = new Set(['AlreadyExists', 'Expired', 'T
 
 /**
  * Makes a write. If the write fails, rejects with its error. If a failed write may have happened, because no answer
- * arrived or because `signal` was aborted meanwhile, first calls `unanswered` with the error. Makes no write if
+ * arrived or because the abort of `signal` ended it, first calls `unanswered` with the error. Makes no write if
  * `signal` is aborted already.
  */
 export async function answered<T>(
@@ -125,7 +125,9 @@ export async function answered<T>(
   try {
     return await write()
   } catch (error) {
-    if (signal?.aborted || mayHaveHappened(error)) unanswered(error)
+    // A refusal that arrived before the abort still shows that nothing was written.
+    const wasCut = signal?.aborted === true && !(error instanceof RemoteError)
+    if (wasCut || mayHaveHappened(error)) unanswered(error)
     throw error
   }
 }

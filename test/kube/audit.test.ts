@@ -130,3 +130,24 @@ test('a write that is aborted under way has an unknown outcome; one that is abor
   )
   assert.equal(lost.length, 1)
 })
+
+test('a write that is refused has a clear outcome, even if it is aborted just after the refusal', async () => {
+  const lost: unknown[] = []
+  for (const [error, expected] of [
+    [new KubeError('Conflict', ''), []],
+    [new KubeError('Forbidden', ''), []],
+    [new EtcdError('Refused', ''), []],
+    [new KubeError('Timeout', ''), ['Timeout']],
+  ] as const) {
+    const stop = new AbortController()
+    const write = (): Promise<never> => {
+      stop.abort(new Error('stopped'))
+      return Promise.reject(error)
+    }
+    await assert.rejects(
+      answered(write, () => lost.push(error.code), stop.signal),
+      error,
+    )
+    assert.deepEqual(lost, expected)
+  }
+})

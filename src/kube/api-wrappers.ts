@@ -1,5 +1,5 @@
 import type { RequestLimit } from '../runtime/request-limit.ts'
-import type { Logger } from '../telemetry/logger.ts'
+import type { LogFields, Logger } from '../telemetry/logger.ts'
 import type { CallOptions, KubeApi, ListQuery, ObjectRef } from './api.ts'
 import { isKubeError, KubeError } from './errors.ts'
 import type { KubeList, KubeObject, Resource } from './resources.ts'
@@ -64,14 +64,14 @@ const PLANNED: Readonly<Record<string, string>> = {
 
 /**
  * A logger that rephrases messages about writes as plans. It logs equal info lines once, because every reconciliation
- * plans the same writes.
+ * plans the same writes. Lines are equal only if the fields of their child loggers are equal too.
  */
 export function dryRunLogger(logger: Logger): Logger {
   const logged = new Set<string>()
-  const wrap = (inner: Logger): Logger => ({
+  const wrap = (inner: Logger, context: LogFields): Logger => ({
     debug: (fields, message) => inner.debug(fields, message),
     info(fields, message) {
-      const line = `${message} ${JSON.stringify(fields)}`
+      const line = `${message} ${JSON.stringify({ ...context, ...fields })}`
       if (logged.has(line)) return
       logged.add(line)
       const [first = ''] = message.split(' ', 1)
@@ -80,9 +80,9 @@ export function dryRunLogger(logger: Logger): Logger {
     },
     warn: (fields, message) => inner.warn(fields, message),
     error: (fields, message) => inner.error(fields, message),
-    child: (fields) => wrap(inner.child(fields)),
+    child: (fields) => wrap(inner.child(fields), { ...context, ...fields }),
   })
-  return wrap(logger)
+  return wrap(logger, {})
 }
 
 /**
@@ -175,7 +175,8 @@ export function nextPage(source: string, { metadata }: KubeList<KubeObject>, see
   if (next === undefined || next === '') return undefined
   if (seen.has(next))
     throw new KubeError('BadResponse', `list ${source}: a page has the continue token of an earlier one`)
-  if (seen.size >= MOST_PAGES) throw new KubeError('BadResponse', `list ${source}: it has over ${MOST_PAGES} pages`)
+  if (seen.size >= MOST_PAGES)
+    throw new KubeError('BadResponse', `list ${source}: the list has more than ${MOST_PAGES} pages`)
   seen.add(next)
   return next
 }

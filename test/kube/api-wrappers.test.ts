@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { KubeApi, ListQuery } from '../../src/kube/api.ts'
-import { dryRunApi, fencedApi, listPages } from '../../src/kube/api-wrappers.ts'
+import { dryRunApi, dryRunLogger, fencedApi, listPages } from '../../src/kube/api-wrappers.ts'
 import { KubeError } from '../../src/kube/errors.ts'
 import { configMaps, services } from '../../src/kube/resources.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
@@ -49,6 +49,17 @@ test('a dry run writes nothing, and logs each write once and again if it differs
     ],
   )
   assert.deepEqual((await api.get(configMaps, ref)).data, { x: '1' })
+})
+
+test('a dry run logs equal lines of one controller once, and those of another controller too', () => {
+  const logger = memoryLogger()
+  const dry = dryRunLogger(logger)
+  const controllers = ['endpoints', 'endpointslice', 'endpoints'].map((controller) => dry.child({ controller }))
+  for (const controller of controllers) controller.info({ name: 'web' }, 'wrote an object')
+  assert.deepEqual(
+    logger.lines.map(({ message, fields }) => [message, fields]),
+    ['endpoints', 'endpointslice'].map((controller) => ['dry run: would write an object', { controller, name: 'web' }]),
+  )
 })
 
 test('a page that is too long is requested again in smaller pages, from where it began', async () => {
@@ -110,6 +121,6 @@ test('pages whose continue tokens form a circle, or never end, are an error', as
   assert.equal(pages, 4)
   const endless = listing((token) => `${token.length > 100 ? '' : token}${pages}`)
   await assert.rejects(Array.fromAsync(listPages(endless, services)), {
-    message: 'list services: it has over 10000 pages',
+    message: 'list services: the list has more than 10000 pages',
   })
 })

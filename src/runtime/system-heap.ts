@@ -70,7 +70,7 @@ export function releaseMemory(
 }
 
 /** Undefined while the system refuses to open `/proc/self/stat`, as when it has too many open files. */
-function memoryReading(): MemoryReading | undefined {
+export function memoryReading(): MemoryReading | undefined {
   try {
     return process.memoryUsage()
   } catch {

@@ -1,4 +1,5 @@
 import { type Cancel, type Clock, every } from '../runtime/clock.ts'
+import { memoryReading } from '../runtime/system-heap.ts'
 import type { Logger } from './logger.ts'
 import type { Metrics } from './metrics.ts'
 
@@ -11,9 +12,11 @@ export function observeProcess(metrics: Metrics, clock: Clock): void {
   start.set({}, clock.wallMs() / 1000 - process.uptime())
   let countedMicros = 0
   metrics.onCollect(() => {
-    const memory = process.memoryUsage()
-    resident.set({}, memory.rss)
-    heap.set({}, memory.heapUsed)
+    const memory = memoryReading()
+    if (memory !== undefined) {
+      resident.set({}, memory.rss)
+      heap.set({}, memory.heapUsed)
+    }
     const usage = process.cpuUsage()
     cpu.add({}, (usage.user + usage.system - countedMicros) / 1e6)
     countedMicros = usage.user + usage.system

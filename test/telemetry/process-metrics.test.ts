@@ -5,6 +5,7 @@ import { systemClock } from '../../src/runtime/system-clock.ts'
 import { memoryLogger } from '../../src/telemetry/logger.ts'
 import { observeProcess, watchEventLoop } from '../../src/telemetry/process-metrics.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
+import { spawnChild } from '../support/spawn-child.ts'
 
 test('memory, CPU time and start time of the process have the usual metric names', async () => {
   const metrics = prometheusMetrics()
@@ -23,6 +24,27 @@ test('memory, CPU time and start time of the process have the usual metric names
   const cpuSeconds = await read('process_cpu_seconds_total')
   const { user, system } = process.cpuUsage()
   assert.ok(cpuSeconds > 0 && cpuSeconds <= (user + system) / 1e6)
+})
+
+test('a process without a free file descriptor still has its metrics', async (t) => {
+  const module = (name: string) => import.meta.resolve(`../../src/${name}`)
+  const script = `
+    import { openSync } from 'node:fs'
+    import { systemClock } from '${module('runtime/system-clock.ts')}'
+    import { observeProcess } from '${module('telemetry/process-metrics.ts')}'
+    import { prometheusMetrics } from '${module('telemetry/prometheus-metrics.ts')}'
+    const metrics = prometheusMetrics()
+    observeProcess(metrics, systemClock)
+    await metrics.expose()
+    try {
+      for (;;) openSync('/dev/null')
+    } catch {}
+    console.log(await metrics.expose())`
+  const limited = ['-c', 'ulimit -n 64 && exec "$0" "$@"', process.execPath, '--input-type=module', '--eval', script]
+  const child = await spawnChild(t, 'sh', limited)
+  assert.deepEqual(await child.exited, { code: 0, signal: null }, child.stderr())
+  assert.match(child.stdout(), /^process_resident_memory_bytes \d+$/m)
+  assert.match(child.stdout(), /^process_cpu_seconds_total \d/m)
 })
 
 /** A process whose timers are as late as the test sets. */

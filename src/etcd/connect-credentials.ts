@@ -1,7 +1,7 @@
 import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
-import { within } from '../runtime/request-limit.ts'
+import { RequestTimeout, within } from '../runtime/request-limit.ts'
 import { checkReadable, readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
@@ -48,6 +48,8 @@ const REREAD_MS = 60_000
  * taken this many milliseconds.
  */
 const PATIENCE_MS = 1_000
+/** The same if no reading has succeeded yet: the connection then fails. */
+const FIRST_PATIENCE_MS = 5_000
 
 /**
  * Reads the certificate files for every new connection, so that a rotation needs no restart. Open connections continue
@@ -61,6 +63,8 @@ export class EtcdCredentials {
   #last: Loaded | undefined
   /** At most one reading is under way, because a file that hangs occupies one of Node's four file threads. */
   #reading: { readonly result: Promise<Loaded>; readonly sinceMs: number } | undefined
+  /** The file that is being read, or was read last. */
+  #file: string | undefined
   #isFailing = false
 
   constructor(files: CredentialFiles, options: EtcdCredentialsOptions) {
@@ -68,7 +72,10 @@ export class EtcdCredentials {
     this.#options = options
   }
 
-  /** Reads the files. If they have never been usable, rejects with an EtcdError `NoCredentials` that names the file. */
+  /**
+   * Reads the files. If they have never been usable, rejects with an EtcdError `NoCredentials` that names the file, after
+   * at most {@link FIRST_PATIENCE_MS}.
+   */
   async load(): Promise<TlsMaterial> {
     const { cafile } = this.#files
     const { clock, onExpiry } = this.#options
@@ -82,7 +89,7 @@ export class EtcdCredentials {
       context,
       authorities:
         cafile === undefined
-          ? 'the certificate authorities of the system are trusted'
+          ? 'the certificate authorities that Node trusts are in use'
           : `the certificate authorities in ${cafile} are trusted`,
       clientCertificate: this.#describe(own[0]),
     }
@@ -103,10 +110,14 @@ export class EtcdCredentials {
     this.#reading ??= { result: this.#renew(), sinceMs: nowMs }
     const { result, sinceMs } = this.#reading
     const held = this.#last
-    if (held === undefined) return result
+    const patienceMs = held === undefined ? FIRST_PATIENCE_MS : PATIENCE_MS
     try {
-      return await within(clock, sinceMs + PATIENCE_MS - nowMs, undefined, () => result)
+      return await within(clock, sinceMs + patienceMs - nowMs, undefined, () => result)
     } catch (error) {
+      if (held === undefined) {
+        if (!(error instanceof RequestTimeout)) throw error
+        throw failure(`${this.#file} cannot be read within ${FIRST_PATIENCE_MS / 1_000} s`, error)
+      }
       if (!this.#isFailing)
         logger.warn({ error }, 'the certificates for etcd cannot be used; the previous ones stay in use')
       this.#isFailing = true
@@ -135,13 +146,19 @@ export class EtcdCredentials {
     const { cafile, certfile, keyfile } = this.#files
     // The files are read one after the other. Otherwise a missing file would end the reading while another file still
     // hangs.
-    const ca = await pemIn(cafile)
-    const cert = await pemIn(certfile)
-    const key = await pemIn(keyfile)
+    const ca = await this.#pemIn(cafile)
+    const cert = await this.#pemIn(certfile)
+    const key = await this.#pemIn(keyfile)
     addSecret(key)
     const last = this.#last
     const isSame = last !== undefined && last.ca === ca && last.cert === cert && last.key === key
     return isSame ? last : { ca, cert, key, context: this.#contextOf(ca, cert, key) }
+  }
+
+  async #pemIn(file: string | undefined): Promise<string> {
+    if (file === undefined) return ''
+    this.#file = file
+    return readPemFile(file, failure)
   }
 
   #contextOf(ca: string, cert: string, key: string): SecureContext {
@@ -166,10 +183,6 @@ export class EtcdCredentials {
     if (fromMs > nowMs) return `the client certificate in ${certfile} is valid only from ${formatTime(fromMs)}`
     return `the client certificate is in ${certfile}`
   }
-}
-
-async function pemIn(file: string | undefined): Promise<string> {
-  return file === undefined ? '' : readPemFile(file, failure)
 }
 
 function failure(message: string, cause: unknown): EtcdError {

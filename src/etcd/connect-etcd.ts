@@ -54,7 +54,7 @@ export interface ConnectEtcdOptions extends CredentialFiles {
  * then tries the next endpoint. So a lease of 15 s that is renewed every 10 s survives if one server is gone, or hangs.
  * Reads, grants and watches are repeated. A write that may have happened is not repeated: it rejects, and the caller
  * must read. A write that certainly had no effect goes to the next endpoint. With the default timeout, no call but
- * `watch` takes longer than 12 s once the certificate files have been read.
+ * `watch` takes longer than 12 s, or 16 s before the certificate files have been read.
  */
 export function connectEtcd(options: ConnectEtcdOptions): EtcdKv {
   return new ConnectedEtcd(options)

@@ -127,3 +127,32 @@ test('a hanging certificate file is not read again, and only the first connectio
     ],
   )
 })
+
+test('a certificate file that hangs at the start fails every connection after five seconds, with its name, until it can be read', async (t) => {
+  const directory = await tempDir(t)
+  const certfile = join(directory, 'client.crt')
+  makeHangingFile(certfile)
+  const time = new VirtualClock()
+  const files = { certfile, keyfile: join(data, 'client-1.key') }
+  const credentials = new EtcdCredentials(files, { clock: time.view(), logger: silentLogger })
+  try {
+    for (const waitMs of [5_000, 0]) {
+      const refused = assert.rejects(credentials.load(), {
+        code: 'NoCredentials',
+        message: `${certfile} cannot be read within 5 s`,
+      })
+      await time.advance(waitMs)
+      await withTimeout(refused, 5_000, 'the refusal')
+    }
+  } finally {
+    await endReadingsOf(certfile)
+  }
+  await rm(certfile)
+  await writeFile(certfile, readFileSync(join(data, 'client-1.crt')))
+  await eventually('a successful reading', () =>
+    credentials.load().then(
+      () => true,
+      () => false,
+    ),
+  )
+})

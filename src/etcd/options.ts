@@ -101,7 +101,7 @@ export function parseEndpoint(text: string): EtcdEndpoint {
     const given = isAddress.test(text) ? `endpoint ${JSON.stringify(text)}` : 'an endpoint'
     throw new EtcdEndpointError(`${given} is not valid; use https://HOST:PORT, http://HOST:PORT or unix:///PATH`)
   }
-  if (url.pathname !== '/' || url.search !== '' || url.hash !== '') {
+  if (url.pathname !== '/' || /[?#]/.test(text)) {
     throw new EtcdEndpointError(
       `endpoint ${JSON.stringify(url.host)} must have only a host and a port; set the key prefix with --etcd-prefix`,
     )

@@ -65,10 +65,10 @@ const table: readonly (readonly [flags: Flags, line?: string])[] = [
     { etcdServers: 'https://127.0.0.1:2379/registry' },
     '--etcd-servers: endpoint "127.0.0.1:2379" must have only a host and a port; set the key prefix with --etcd-prefix',
   ],
-  [
-    { etcdServers: 'https://127.0.0.1:2379/?password=hunter2' },
+  ...['?password=hunter2', '?', '#'].map((end): (typeof table)[number] => [
+    { etcdServers: `https://127.0.0.1:2379/${end}` },
     '--etcd-servers: endpoint "127.0.0.1:2379" must have only a host and a port; set the key prefix with --etcd-prefix',
-  ],
+  ]),
   [
     { etcdServers: 'https://root:hunter2@127.0.0.1:2379' },
     '--etcd-servers: an endpoint must not contain a user name or password; use a client certificate',

@@ -60,7 +60,7 @@ export function suspendWhileUnserved(
     }
     if (!isOn()) return
     if (!suspended) {
-      logger.info({ duty }, 'the server now serves the resources of this duty; starting it')
+      logger.info({ duty }, 'the server now serves the resources of this duty; continuing it')
       return
     }
     logger.info(

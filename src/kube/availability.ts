@@ -223,7 +223,7 @@ export class Availability {
       this.#isHinted ||= code === FORBIDDEN
       this.#logger.warn(
         { source, code, reason, ...hint },
-        own ? 'operation refused' : `${this.#server} refuses a request`,
+        own ? 'an operation failed inside this program' : `${this.#server} refuses a request`,
       )
     }
     this.#outageMayEnd()

@@ -209,7 +209,7 @@ export class EventRecorder {
   }
 
   #drop(event: Pick<EventToRecord, 'reason'> | KubeEvent, why: string): void {
-    this.#options.logger.debug({ event: event.reason, reason: why }, 'an event is dropped')
+    this.#options.logger.debug({ event: event.reason, reason: why }, 'dropped an Event')
   }
 }
 

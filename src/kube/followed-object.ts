@@ -56,7 +56,7 @@ export class FollowedObject<T extends KubeObject> {
     })
     this.#missed = metrics.counter({
       name: 'apiserver_bootstrap_watch_missed_total',
-      help: 'Changes of managed objects that a live read found but the watch did not deliver within two seconds; each restarts the watch.',
+      help: 'Restarts of watches of managed objects, because a live read found a change that the watch did not deliver within two seconds, or found an older state twice.',
       labels: ['resource'],
     })
   }
@@ -136,7 +136,7 @@ export class FollowedObject<T extends KubeObject> {
     this.#missed.add({ resource: resource.plural })
     const [cachedVersion, storedVersion] = [this.#cached, live].map((object) => object?.metadata?.resourceVersion)
     const fields = { resource: resource.plural, name: ref.name, cachedVersion, storedVersion }
-    const message = 'a watch missed a change; restarting it'
+    const message = 'a watch differs from the stored object; restarting the watch'
     const { outages = noOutages } = availability
     outages.consequence(logger, fields, message)
     this.#informer.restart()

@@ -124,7 +124,7 @@ export function remedyOf({ user, clientCertificate }: Access): string {
   if (exec) return `check that the exec plugin ${exec.command} returns valid credentials`
   if (authProvider) return `log in again with the auth-provider ${authProvider.name}`
   if (clientCertificate === undefined)
-    return 'none are configured; add credentials for the user of the context to the kubeconfig'
+    return 'no credentials are configured; add some for the user of the context to the kubeconfig'
   const { cert } = clientCertificate
   return `write a newer client certificate ${'file' in cert ? `to ${cert.file}` : 'into the kubeconfig'}`
 }
@@ -204,7 +204,7 @@ const removedProviders: ReadonlyMap<string | undefined, string> = new Map([
 function checkUser(user: UserEntry, fail: Fail): void {
   const of = `user ${quote(user.name)}`
   if (user.token && (user.username || user.password))
-    fail(`${of} has both a token and a user name; only one is allowed`)
+    fail(`${of} has both a token and a user name or password; only one is allowed`)
   const replacement = removedProviders.get(user.authProvider?.name)
   if (replacement !== undefined) {
     fail(

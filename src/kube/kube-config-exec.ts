@@ -29,7 +29,7 @@ export interface ExecPluginOptions {
 
 /** If the first answer takes longer, in ms, we log that requests wait. Otherwise the API server would seem to hang. */
 const SLOW_MS = 1_000
-const MAX_OUTPUT_BYTES = 1024 * 1024
+const MAX_OUTPUT_LENGTH = 1024 * 1024
 /** How long after a plugin's end its pipes may stay open, in ms. */
 const PIPES_OPEN_MS = 500
 
@@ -106,10 +106,10 @@ function runPlugin(
     // If this process may open no more files, Node returns a child without pipes, and then emits its error.
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       stdout += text
-      if (stdout.length > MAX_OUTPUT_BYTES) end(`wrote more than ${MAX_OUTPUT_BYTES} bytes`)
+      if (stdout.length > MAX_OUTPUT_LENGTH) end(`wrote more than ${MAX_OUTPUT_LENGTH} characters`)
     })
     child.stderr?.setEncoding('utf8').on('data', (text: string) => {
-      stderr = (stderr + text).slice(0, MAX_OUTPUT_BYTES)
+      stderr = (stderr + text).slice(0, MAX_OUTPUT_LENGTH)
     })
     const ended = (code: number | null, signal: string | null): void => {
       clearTimeout(closing)

@@ -344,5 +344,5 @@ async function json(
   } catch {
     // Reported below.
   }
-  throw new Error(`${origin} returned a body that is not JSON`)
+  throw new Error(`${origin} returned a body that is not a JSON object`)
 }

@@ -390,7 +390,7 @@ function errorEvent(source: string, status: Status): KubeError {
 function endedAtOnce(source: string, phase: 'streaming' | 'paging' | 'watching'): KubeError {
   return phase === 'paging'
     ? new KubeError('Timeout', `list ${source}: no answer in time`)
-    : new KubeError('BadResponse', `watch ${source}: the server closed it immediately`)
+    : new KubeError('BadResponse', `watch ${source}: the server closed the watch immediately`)
 }
 
 /** Returns a KubeError. Throws any other error, which is a programming error. */

@@ -13,7 +13,7 @@ import { setUp } from './masters-world.ts'
 
 const kubernetes = { namespace: 'default', name: 'kubernetes' }
 const leftOut = /^the server does not serve the resources of this duty; waiting until it does \(to turn the duty off/
-const resumed = 'the server now serves the resources of this duty; starting it'
+const resumed = 'the server now serves the resources of this duty; continuing it'
 
 /** A master beside a server that does not serve what `hidden` matches, in its paths or in its discovery. */
 function beside() {

@@ -159,7 +159,7 @@ test('a request that the client itself refuses is no outage; it is logged if tha
     await time.advance(100)
   }
   assert.equal(availability.available, true)
-  assert.deepEqual(logged(), [['warn', 'operation refused']])
+  assert.deepEqual(logged(), [['warn', 'an operation failed inside this program']])
   availability.succeeded('a')
   assert.deepEqual(logged().at(-1), ['info', 'operation succeeded after earlier failures'])
 })

@@ -91,7 +91,7 @@ test('an event is written once its namespace exists, and dropped if the namespac
     if (isMade) await api.create(namespaces, { metadata: { name: 'ns' } })
     await time.advance(3 * minute)
     assert.equal((await api.list(events)).items.length, isMade ? 1 : 0)
-    assert.equal(logger.lines.filter(({ message }) => message === 'an event is dropped').length, isMade ? 0 : 1)
+    assert.equal(logger.lines.filter(({ message }) => message === 'dropped an Event').length, isMade ? 0 : 1)
     await stop()
   }
 })

@@ -103,7 +103,9 @@ test('a live read finds a change that the watch lost, and two seconds later the 
   await time.advance(1_000)
   assert.deepEqual([watch.begun, await missed()], [1, 1])
   assert.equal(now(), '2')
-  const line = logger.lines.find(({ message }) => message === 'a watch missed a change; restarting it')
+  const line = logger.lines.find(
+    ({ message }) => message === 'a watch differs from the stored object; restarting the watch',
+  )
   assert.equal(line?.fields.storedVersion, storedVersion)
   assert.notEqual(line?.fields.cachedVersion, storedVersion)
   await write('3')

@@ -188,7 +188,7 @@ test('tokens and passwords are redacted from texts after the kubeconfig was read
 
 test('a user may have only one kind of credentials, and only an exec plugin that this program can run', () => {
   const of = 'user "u"'
-  const both = `${of} has both a token and a user name; only one is allowed`
+  const both = `${of} has both a token and a user name or password; only one is allowed`
   refused({ user: { token: 't', username: 'n' } }, both)
   refused({ user: { token: 't', password: 'p' } }, both)
   const authProvider = { name: 'oidc' } as NonNullable<User['authProvider']>
@@ -311,7 +311,7 @@ test('the remedy for refused credentials names where they come from', () => {
   assert.equal(remedy({ authProvider, certData, keyData }), 'log in again with the auth-provider oidc')
   assert.equal(remedy({ certData, keyData }), 'write a newer client certificate into the kubeconfig')
   assert.equal(remedy({ certFile: '/crt', keyFile: '/key' }), 'write a newer client certificate to /crt')
-  const none = 'none are configured; add credentials for the user of the context to the kubeconfig'
+  const none = 'no credentials are configured; add some for the user of the context to the kubeconfig'
   for (const user of [undefined, {}]) assert.equal(remedy(user), none)
 })
 

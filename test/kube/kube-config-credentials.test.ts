@@ -121,7 +121,7 @@ const remedies: readonly (readonly [user: (directory: string) => string, remedy:
     (directory) => `write a newer client certificate to ${directory}/client.crt`,
   ],
   [() => inline('client-1'), () => 'write a newer client certificate into the kubeconfig'],
-  [() => '', () => 'none are configured; add credentials for the user of the context to the kubeconfig'],
+  [() => '', () => 'no credentials are configured; add some for the user of the context to the kubeconfig'],
 ]
 for (const [user, remedy] of remedies) {
   test(`the log line about a 401 names the remedy: ${remedy('DIR')}`, async (t) => {

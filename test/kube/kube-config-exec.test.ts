@@ -120,7 +120,7 @@ const failures: [body: string, words: RegExp][] = [
     answer({ token: 'hunter2', expirationTimestamp: 'tomorrow' }),
     /returned an expirationTimestamp that is not a time$/,
   ],
-  ['process.stdout.write("x".repeat(2_000_000)); setTimeout(() => {}, 1e4)', /wrote more than 1048576 bytes$/],
+  ['process.stdout.write("x".repeat(2_000_000)); setTimeout(() => {}, 1e4)', /wrote more than 1048576 characters$/],
 ]
 for (const [body, words] of failures) {
   test(`a failing plugin yields no credentials, but an error: ${words.source}`, async (t) => {

@@ -226,7 +226,10 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
     /: no PEM certificate in the client certificate/,
   ],
   [configOf(server, 'tokenFile: missing'), /: tokenFile .*missing of user "u": no such file$/],
-  [configOf(server, 'token: t, username: n'), /: user "u" has both a token and a user name; only one is allowed$/],
+  [
+    configOf(server, 'token: t, username: n'),
+    /: user "u" has both a token and a user name or password; only one is allowed$/,
+  ],
   [
     configOf(server, `exec: { ${exec} }, auth-provider: { name: oidc }`),
     /: user "u" has both an exec plugin and an auth-provider/,

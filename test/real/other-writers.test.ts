@@ -126,7 +126,7 @@ test('the master backs off from writers that undo its four objects every 50 ms, 
   assert.match(notes.get('ForeignOverwrite Service') ?? '', /field manager mangler/)
   assert.match(notes.get('ForeignOverwrite EndpointSlice') ?? '', /without a trace/)
   assert.match(notes.get('LeaseContested Endpoints') ?? '', /lease of 192\.0\.2\.1/)
-  assert.deepEqual(master.logged(/lost the API server|refuses a request|operation refused/), [])
+  assert.deepEqual(master.logged(/lost the API server|refuses a request|operation failed/), [])
 
   // Quiet again: the program repairs one more damage as quickly as ever.
   await untilPasses(

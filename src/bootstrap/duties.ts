@@ -194,7 +194,7 @@ export class DutyDecisions {
   }
 
   /** Whether the server's answers list the check of allocators that need no stored bitmap. */
-  get allocates(): boolean {
+  get allocatesWithoutBitmaps(): boolean {
     return this.#hookStates.get(ALLOCATORS_CHECK)?.type === 'listed'
   }
 

@@ -66,7 +66,7 @@ function clusterIpDuty(parts: Parts): RepairDuty {
   const { options, registry } = parts
   const claims = clusterIpClaims(options.serviceClusterIpRanges)
   const followed = [services, ipAddresses, serviceCidrs]
-  const adopting = once(options.adoptRange)
+  const adopting = adoptsUntilSettled(options.adoptRange)
   return dutyOf('cluster-ip', parts, followed, (context, informers, onMissingRegistry) => {
     const addresses = new IpAddressRepair({ ...context, informers })
     const isBesideIpAddresses = (): boolean => addresses.served === 'served'
@@ -83,7 +83,7 @@ function clusterIpDuty(parts: Parts): RepairDuty {
 function nodePortDuty(parts: Parts): RepairDuty {
   const { options, registry } = parts
   const claims = nodePortClaims(options.serviceNodePortRange)
-  const adopting = once(options.adoptRange)
+  const adopting = adoptsUntilSettled(options.adoptRange)
   return dutyOf('node-port', parts, [services], (context, _informers, onMissingRegistry) => {
     const repair = adopting((adoptRange) => new RangeRepair({ ...context, registry, adoptRange, claims }))
     if (!registry.writable) void repair.settled.then(() => onMissingRegistry(true))
@@ -95,7 +95,7 @@ function nodePortDuty(parts: Parts): RepairDuty {
  * Passes `adoptRange` to the repairs of a duty until one has settled, then false. A later term must not adopt again:
  * meanwhile another master may have stored a new range.
  */
-function once(adoptRange: boolean): (make: (adoptRange: boolean) => RangeRepair) => RangeRepair {
+function adoptsUntilSettled(adoptRange: boolean): (make: (adoptRange: boolean) => RangeRepair) => RangeRepair {
   let adopts = adoptRange
   return (make) => {
     const repair = make(adopts)
@@ -127,7 +127,7 @@ function dutyOf(
   })
   const lists = followed.map((resource) => describeSelection(resource))
   let isMissing = false
-  const hasOther = (): boolean => permit.mode === 'report' || decisions.allocates
+  const hasOther = (): boolean => permit.mode === 'report' || decisions.allocatesWithoutBitmaps
   return {
     name,
     refusal: () => availability.refusal() ?? ports.availability.refusalOf(...lists),

@@ -37,11 +37,11 @@ export function requestFailure(endpoint: string, lost: unknown, error: unknown):
   }
   const answered = error instanceof ConnectError && lost === undefined ? answerOf(error) : undefined
   if (answered !== undefined) {
-    const [code, words, trait] = answered
+    const [code, words, effect] = answered
     return {
       error: new EtcdError(code, `etcd ${endpoint}: ${words}`, error),
-      harmless: trait === 'refused before',
-      elsewhere: trait !== undefined,
+      harmless: effect === 'refused before',
+      elsewhere: effect !== undefined,
     }
   }
   return { error: connectionError(endpoint, undefined, lost ?? error), harmless: false, elsewhere: true }
@@ -70,7 +70,7 @@ export function withRight(right: string, error: unknown): unknown {
 }
 
 /** The codes of the servers' error messages. The first pattern that matches decides. */
-const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?: Trait])[] = [
+const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, effect?: Effect])[] = [
   [/revision has been compacted|is a future revision/, 'Compacted'],
   [/database space exceeded/, 'NoSpace'],
   [/requested lease not found/, 'LeaseNotFound'],
@@ -86,9 +86,9 @@ const answers: readonly (readonly [pattern: RegExp, code: EtcdErrorCode, trait?:
 ]
 
 /** Whether a failed request may have had an effect. Undefined: a refusal that every endpoint would repeat. */
-type Trait = 'refused before' | 'effect unknown' | undefined
+type Effect = 'refused before' | 'effect unknown' | undefined
 
-const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]>>> = {
+const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Effect?]>>> = {
   [Code.Unauthenticated]: ['Unauthenticated'],
   [Code.PermissionDenied]: ['PermissionDenied'],
   [Code.Unimplemented]: ['Unsupported'],
@@ -101,15 +101,15 @@ const byGrpcCode: Readonly<Partial<Record<Code, readonly [EtcdErrorCode, Trait?]
 }
 
 /** The server's answer, with its code and its own words; undefined if the error is about the connection. */
-function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Trait] | undefined {
+function answerOf(error: ConnectError): readonly [EtcdErrorCode, string, Effect] | undefined {
   // The error of a broken stream is a ConnectError too, with Node's error as its cause or HTTP/2's code as its text.
   if (!error.isWireError && (error.cause !== undefined || /^http\/2 /.test(error.rawMessage))) return undefined
   const words = shortMessage(error.rawMessage)
   const known = answers.find(([pattern]) => pattern.test(words))
   if (known !== undefined) return [known[1], words, known[2]]
   if (error.code === Code.DeadlineExceeded) return ['Timeout', 'no answer in time', 'effect unknown']
-  const [code, trait] = byGrpcCode[error.code] ?? (['ServerError', 'effect unknown'] as const)
-  return [code, words, trait]
+  const [code, effect] = byGrpcCode[error.code] ?? (['ServerError', 'effect unknown'] as const)
+  return [code, words, effect]
 }
 
 /** Reasons that only gRPC connections and Unix sockets have, beside those of {@link socketReason}. */

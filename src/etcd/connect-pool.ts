@@ -52,7 +52,7 @@ const READ_MAX_BYTES = 2 * 1024 * 1024
  * The pause in milliseconds before all servers are tried again, if one of them refused to serve, such as without a
  * leader.
  */
-const ELECTION_PAUSE_MS = 200
+const REFUSED_PAUSE_MS = 200
 
 /**
  * Sends each request to one of several endpoints. All requests begin with the same endpoint until that one fails: it
@@ -73,7 +73,7 @@ export class EndpointPool {
   /** The last endpoint that answered while requests began with it; undefined before the first such answer. */
   #serving: Member | undefined
   /** The failure for which requests last changed to the next endpoint. */
-  #left: EtcdError | undefined
+  #switchCause: EtcdError | undefined
 
   constructor(options: PoolOptions) {
     this.#options = options
@@ -141,8 +141,8 @@ export class EndpointPool {
       }
       // Tries again if a server had no leader, because an election normally ends within a second.
       const electing = failed.some(({ harmless, error }) => harmless && error.code === 'ServerError')
-      if (!electing || clock.monotonicMs() + ELECTION_PAUSE_MS >= lastTryMs) throw combined(failed)
-      await sleep(clock, ELECTION_PAUSE_MS, signal)
+      if (!electing || clock.monotonicMs() + REFUSED_PAUSE_MS >= lastTryMs) throw combined(failed)
+      await sleep(clock, REFUSED_PAUSE_MS, signal)
     }
   }
 
@@ -191,7 +191,7 @@ export class EndpointPool {
   #goOn(from: Member, error: EtcdError): void {
     if (this.#members[this.#first] !== from) return
     this.#first = (this.#first + 1) % this.#members.length
-    this.#left = error
+    this.#switchCause = error
   }
 
   /** Logs when requests have changed from one endpoint to another. Single failures are not logged. */
@@ -199,7 +199,7 @@ export class EndpointPool {
     if (this.#members[this.#first] !== member || this.#serving === member) return
     if (this.#serving !== undefined) {
       const { text: endpoint } = member.endpoint
-      this.#options.logger.info({ endpoint, error: this.#left }, 'switched to another etcd endpoint')
+      this.#options.logger.info({ endpoint, error: this.#switchCause }, 'switched to another etcd endpoint')
     }
     this.#serving = member
   }

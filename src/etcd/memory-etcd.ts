@@ -37,8 +37,8 @@ export interface MemoryEtcdOptions {
   readonly revisions?: number | undefined
 }
 
-/** One expiry and what it deletes: the keys of an etcd lease, or on kine a single key. */
-interface Term {
+/** When an etcd lease ends, and what that deletes: the keys of an etcd lease, or on kine a single key. */
+interface LeaseExpiry {
   readonly grantedSeconds: number
   endsAtMs: number
   readonly keys: Set<string>
@@ -60,8 +60,8 @@ export class MemoryEtcd {
   readonly #expiryPhaseMs: number
   readonly #leastTtlSeconds: number
   readonly #history: KeyHistory
-  /** The terms: by lease id as etcd, by key as kine. */
-  readonly #terms = new Map<bigint | string, Term>()
+  /** The expiries: by lease id as etcd, by key as kine. */
+  readonly #expiries = new Map<bigint | string, LeaseExpiry>()
   readonly #watchers = new Set<{ readonly prefix: string; readonly collect: (change: KeyChange) => void }>()
   #nextLease = 7_587_000_000_000_000_001n
   #cancelExpiry: Cancel = () => {}
@@ -144,9 +144,9 @@ export class MemoryEtcd {
   /** Starts the TTL of every lease anew, as when etcd gets another leader or restarts, or kine restarts. */
   startLeasesOver(): void {
     this.#expire()
-    // The timer stays as it is: no term ends earlier than before. It fires too early, finds nothing to expire, and is
+    // The timer stays as it is: nothing expires earlier than before. It fires too early, finds nothing to expire, and is
     // set again.
-    for (const term of this.#terms.values()) term.endsAtMs = this.#endOf(term.grantedSeconds)
+    for (const expiry of this.#expiries.values()) expiry.endsAtMs = this.#endOf(expiry.grantedSeconds)
   }
 
   #shown(version: StoredVersion | undefined): KeyValue | undefined {
@@ -157,12 +157,12 @@ export class MemoryEtcd {
 
   #put(key: string, value: Uint8Array, { lease = 0n }: PutOptions): bigint {
     const before = this.#history.at(key)
-    const term = lease === 0n ? undefined : this.#termFor(key, lease)
-    if (before !== undefined) this.#termOf(before)?.keys.delete(key)
-    if (this.#flavour === 'kine') this.#terms.delete(key)
-    if (term !== undefined) {
-      term.keys.add(key)
-      this.#terms.set(this.#flavour === 'kine' ? key : lease, term)
+    const expiry = lease === 0n ? undefined : this.#expiryFor(key, lease)
+    if (before !== undefined) this.#expiryOf(before)?.keys.delete(key)
+    if (this.#flavour === 'kine') this.#expiries.delete(key)
+    if (expiry !== undefined) {
+      expiry.keys.add(key)
+      this.#expiries.set(this.#flavour === 'kine' ? key : lease, expiry)
       this.#scheduleExpiry()
     }
     // `slice` would not always copy: the slice of a Buffer shares its memory.
@@ -177,7 +177,7 @@ export class MemoryEtcd {
   #delete(keys: readonly string[]): void {
     const gone = keys.flatMap((key) => this.#history.at(key) ?? [])
     if (gone.length === 0) return
-    for (const version of gone) this.#termOf(version)?.keys.delete(version.key)
+    for (const version of gone) this.#expiryOf(version)?.keys.delete(version.key)
     const modRevision = this.#history.write(gone.map(({ key }) => ({ key, value: undefined, lease: 0n })))
     for (const { key, value } of gone) {
       this.#notify({ type: 'deleted', key, value: new Uint8Array(), previousValue: value, modRevision })
@@ -188,30 +188,30 @@ export class MemoryEtcd {
     if (this.#flavour === 'kine') return { id: BigInt(ttlSeconds), grantedSeconds: BigInt(ttlSeconds) }
     const grantedSeconds = Math.max(ttlSeconds, this.#leastTtlSeconds)
     const lease = this.#nextLease++
-    this.#terms.set(lease, { grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set() })
+    this.#expiries.set(lease, { grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set() })
     return { id: lease, grantedSeconds: BigInt(grantedSeconds) }
   }
 
   #timeToLive(lease: bigint) {
     if (this.#flavour === 'kine') throw new EtcdError('Unsupported', 'lease time to live is not supported')
-    const term = this.#terms.get(lease)
-    if (term === undefined) return undefined
-    const leftMs = Math.max(term.endsAtMs - this.#clock.monotonicMs(), 0)
-    return { grantedSeconds: BigInt(term.grantedSeconds), leftSeconds: BigInt(Math.floor(leftMs / 1000)) }
+    const expiry = this.#expiries.get(lease)
+    if (expiry === undefined) return undefined
+    const leftMs = Math.max(expiry.endsAtMs - this.#clock.monotonicMs(), 0)
+    return { grantedSeconds: BigInt(expiry.grantedSeconds), leftSeconds: BigInt(Math.floor(leftMs / 1000)) }
   }
 
-  #termFor(key: string, lease: bigint): Term {
+  #expiryFor(key: string, lease: bigint): LeaseExpiry {
     if (this.#flavour === 'kine') {
       const grantedSeconds = Number(lease)
       return { grantedSeconds, endsAtMs: this.#endOf(grantedSeconds), keys: new Set([key]) }
     }
-    const term = this.#terms.get(lease)
-    if (term === undefined) throw new EtcdError('LeaseNotFound', 'requested lease not found')
-    return term
+    const expiry = this.#expiries.get(lease)
+    if (expiry === undefined) throw new EtcdError('LeaseNotFound', 'requested lease not found')
+    return expiry
   }
 
-  #termOf({ key, lease }: StoredVersion): Term | undefined {
-    return this.#terms.get(this.#flavour === 'kine' ? key : lease)
+  #expiryOf({ key, lease }: StoredVersion): LeaseExpiry | undefined {
+    return this.#expiries.get(this.#flavour === 'kine' ? key : lease)
   }
 
   #endOf(seconds: number): number {
@@ -221,26 +221,26 @@ export class MemoryEtcd {
   /** Each call begins with this, so that expiry does not depend on a watch. */
   #expire(): void {
     const nowMs = this.#clock.monotonicMs()
-    const over = [...this.#terms].filter(([, term]) => this.#goesAtMs(term) <= nowMs)
-    for (const [id, term] of over.sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
-      this.#terms.delete(id)
-      this.#delete([...term.keys].sort())
+    const over = [...this.#expiries].filter(([, expiry]) => this.#goesAtMs(expiry) <= nowMs)
+    for (const [id, expiry] of over.sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
+      this.#expiries.delete(id)
+      this.#delete([...expiry.keys].sort())
     }
   }
 
-  #goesAtMs({ endsAtMs }: Term): number {
+  #goesAtMs({ endsAtMs }: LeaseExpiry): number {
     const [step, phase] = [this.#expiryStepMs, this.#expiryPhaseMs]
     return step === 0 ? endsAtMs : Math.ceil((endsAtMs - phase) / step) * step + phase
   }
 
-  /** Sets a timer only while there are watches, and only for terms with keys. The next call ends other terms. */
+  /** Sets a timer only while there are watches, and only for expiries with keys. The next call ends the others. */
   #scheduleExpiry(): void {
     this.#cancelExpiry()
     this.#cancelExpiry = () => {}
     if (this.#watchers.size === 0) return
     let nextMs = Number.POSITIVE_INFINITY
-    for (const term of this.#terms.values()) {
-      if (term.keys.size > 0) nextMs = Math.min(nextMs, this.#goesAtMs(term))
+    for (const expiry of this.#expiries.values()) {
+      if (expiry.keys.size > 0) nextMs = Math.min(nextMs, this.#goesAtMs(expiry))
     }
     if (nextMs === Number.POSITIVE_INFINITY) return
     this.#cancelExpiry = this.#clock.schedule(nextMs - this.#clock.monotonicMs(), () => {

@@ -252,14 +252,14 @@ function checkTokenFile(file: string, userName: string, fail: Fail): void {
   if (readable(what, { file }, fail).trim() === '') fail(`${what} is empty`)
 }
 
-function clientCertificate(user: UserEntry, isAwaited: boolean, fail: Fail): Access['clientCertificate'] {
+function clientCertificate(user: UserEntry, skipsFiles: boolean, fail: Fail): Access['clientCertificate'] {
   const of = `of user ${quote(user.name)}`
   const cert = pem('client-certificate', user.certFile, user.certData, of, fail)
   const key = pem('client-key', user.keyFile, user.keyData, of, fail)
   if (cert === undefined && key === undefined) return undefined
   if (cert === undefined) return fail(`client-key ${of} has no client-certificate`)
   if (key === undefined) return fail(`client-certificate ${of} has no client-key`)
-  if (isAwaited && ('file' in cert || 'file' in key)) return { cert, key }
+  if (skipsFiles && ('file' in cert || 'file' in key)) return { cert, key }
   const problem = keyPairProblem(
     readable(`client certificate ${of}`, cert, fail),
     readable(`client key ${of}`, key, fail),

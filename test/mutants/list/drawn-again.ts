@@ -139,8 +139,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'etcd-memory-etcd-number-4': {
     broken: '#scheduleExpiry: has 1 for 0.',
     file: 'etcd/memory-etcd.ts',
-    text: 'if (term.keys.size > 0) nextMs = Math.min(nextMs, this.#goesAtMs(term))',
-    instead: 'if (term.keys.size > 1) nextMs = Math.min(nextMs, this.#goesAtMs(term))',
+    text: 'if (expiry.keys.size > 0) nextMs = Math.min(nextMs, this.#goesAtMs(expiry))',
+    instead: 'if (expiry.keys.size > 1) nextMs = Math.min(nextMs, this.#goesAtMs(expiry))',
     tests: ['etcd/memory-etcd.test.ts'],
   },
   'kubernetes-service-leases-memory-statement': {

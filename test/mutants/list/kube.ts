@@ -215,7 +215,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'files-of-a-client-certificate-are-not-checked': {
     broken: 'Accepts a client certificate without its file, though nothing may come later.',
     file: 'kube/kube-config-access.ts',
-    text: "isAwaited && ('file' in cert || 'file' in key)",
+    text: "skipsFiles && ('file' in cert || 'file' in key)",
     instead: "('file' in cert || 'file' in key)",
     tests: ['kube/kube-config-access.test.ts'],
   },

@@ -133,7 +133,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'no-pause-between-rounds-over-servers-without-a-leader': {
     broken: 'Asks servers without a leader again and again without a pause.',
     file: 'etcd/connect-pool.ts',
-    text: '      await sleep(clock, ELECTION_PAUSE_MS, signal)\n',
+    text: '      await sleep(clock, REFUSED_PAUSE_MS, signal)\n',
     instead: '',
     tests: ['etcd/connect-etcd.test.ts'],
   },

@@ -7,7 +7,7 @@ import type { AvailabilityReporter } from './availability.ts'
 import { isKubeError } from './errors.ts'
 
 /**
- * With `severalObjects`, a call of `request` ends the wait after a permanent refusal, but not within this many
+ * With `severalObjects`, a call of `trigger` ends the wait after a permanent refusal, but not within this many
  * milliseconds.
  */
 const REFUSED_MS = 250
@@ -26,7 +26,7 @@ interface ReconcileLoopOptions<Own extends string> {
   /** Each interval is longer or shorter by a random share of itself, at most this share. @default 0 */
   readonly spread?: number | undefined
   /**
-   * Whether a reconciliation covers several objects. If so, a call of {@link ReconcileLoop.request} ends the wait after
+   * Whether a reconciliation covers several objects. If so, a call of {@link ReconcileLoop.trigger} ends the wait after
    * a permanent refusal, because the call may concern another object than the refused one. @default false
    */
   readonly severalObjects?: boolean | undefined
@@ -37,12 +37,12 @@ interface ReconcileLoopOptions<Own extends string> {
 }
 
 /**
- * The loop of a controller that manages a few objects. Waiting calls of {@link ReconcileLoop.request} are merged into
+ * The loop of a controller that manages a few objects. Waiting calls of {@link ReconcileLoop.trigger} are merged into
  * one reconciliation, reconciliations never overlap, and a failed one is repeated until it succeeds.
  */
 export class ReconcileLoop<Own extends string> {
   readonly #options: ReconcileLoopOptions<Own>
-  readonly #requests = new Trigger<ReconcileReason<Own>>()
+  readonly #trigger = new Trigger<ReconcileReason<Own>>()
   readonly #retry: WriteRetry
   readonly #settled = Promise.withResolvers<void>()
 
@@ -56,19 +56,19 @@ export class ReconcileLoop<Own extends string> {
     return this.#settled.promise
   }
 
-  request(reason: ReconcileReason<Own>): void {
-    this.#requests.fire(reason)
+  trigger(reason: ReconcileReason<Own>): void {
+    this.#trigger.fire(reason)
   }
 
   /** Reconciles until the signal is aborted, beginning at once; then rejects with the signal's reason. */
   async run(signal: AbortSignal): Promise<never> {
     const { clock, availability, source } = this.#options
     let nextIntervalMs = this.#nextIntervalMs()
-    this.request('start')
+    this.trigger('start')
     try {
       for (;;) {
-        const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.request('interval'))
-        const reasons = await this.#requests.take(signal).finally(cancel)
+        const cancel = clock.schedule(nextIntervalMs - clock.monotonicMs(), () => this.trigger('interval'))
+        const reasons = await this.#trigger.take(signal).finally(cancel)
         if (reasons.has('interval')) nextIntervalMs = this.#nextIntervalMs()
         await this.#reconcileUntilSuccess(reasons, signal)
         this.#settled.resolve()
@@ -102,15 +102,15 @@ export class ReconcileLoop<Own extends string> {
         const uninterruptedMs = severalObjects && nature === 'lasting' ? Math.min(waitMs, REFUSED_MS) : waitMs
         await sleep(clock, uninterruptedMs, signal)
         if (waitMs > uninterruptedMs)
-          reasons = new Set([...reasons, ...(await this.#requestedWithin(waitMs - uninterruptedMs, signal))])
+          reasons = new Set([...reasons, ...(await this.#triggeredWithin(waitMs - uninterruptedMs, signal))])
       }
     }
   }
 
-  /** Waits at most `ms` for a call of `request`; resolves with the reasons of all calls, or with none. */
-  async #requestedWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<ReconcileReason<Own>>> {
-    const cancel = this.#options.clock.schedule(ms, () => this.#requests.wake())
-    return this.#requests.take(signal).finally(cancel)
+  /** Waits at most `ms` for a call of `trigger`; resolves with the reasons of all calls, or with none. */
+  async #triggeredWithin(ms: number, signal: AbortSignal): Promise<ReadonlySet<ReconcileReason<Own>>> {
+    const cancel = this.#options.clock.schedule(ms, () => this.#trigger.wake())
+    return this.#trigger.take(signal).finally(cancel)
   }
 }
 

@@ -80,14 +80,14 @@ export class KubernetesServiceController {
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
     const { api, logger, metrics, writer, service, address, reconciler } = options
-    const requestEndpoints = (): void => this.#endpointsLoop.request('objects')
-    this.#service = this.#follow(services, () => this.#serviceLoop.request('objects'))
-    this.#endpoints = this.#follow(endpoints, requestEndpoints)
-    this.#slice = this.#follow(endpointSlices, requestEndpoints)
+    const triggerEndpoints = (): void => this.#endpointsLoop.trigger('objects')
+    this.#service = this.#follow(services, () => this.#serviceLoop.trigger('objects'))
+    this.#endpoints = this.#follow(endpoints, triggerEndpoints)
+    this.#slice = this.#follow(endpointSlices, triggerEndpoints)
     this.#secondSlice =
       address === undefined || reconciler.isDualStack === undefined
         ? undefined
-        : this.#follow(endpointSlices, requestEndpoints, secondSliceName(address.family === 6 ? 'IPv4' : 'IPv6'))
+        : this.#follow(endpointSlices, triggerEndpoints, secondSliceName(address.family === 6 ? 'IPv4' : 'IPv6'))
     const followed = [this.#service, this.#endpoints, this.#slice, this.#secondSlice]
     this.#followed = followed.filter((object) => object !== undefined)
     const listed = metrics.gauge({
@@ -116,8 +116,8 @@ export class KubernetesServiceController {
   }
 
   request(): void {
-    this.#serviceLoop.request('objects')
-    this.#endpointsLoop.request('objects')
+    this.#serviceLoop.trigger('objects')
+    this.#endpointsLoop.trigger('objects')
   }
 
   /** Resolves after the first successful reconciliation of the Service and of the Endpoints. */
@@ -137,7 +137,7 @@ export class KubernetesServiceController {
     const release = this.#options.writer.holdBack(() => this.request())
     const unsubscribe = this.#options.availability.subscribe((available) => {
       this.#serviceWriter.noticeAvailability(available)
-      if (available) this.#serviceLoop.request('objects')
+      if (available) this.#serviceLoop.trigger('objects')
     })
     try {
       await together(signal, [
@@ -233,7 +233,7 @@ export class KubernetesServiceController {
     const { portsAgreed, stack } = this.#lastDemand
     this.#lastDemand = this.#demand()
     if (this.#lastDemand.portsAgreed !== portsAgreed || this.#lastDemand.stack !== stack)
-      this.#serviceLoop.request('members')
+      this.#serviceLoop.trigger('members')
   }
 
   /** Reports once that the Endpoints have other ports than this master wants, and why they stay. */

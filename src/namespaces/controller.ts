@@ -39,7 +39,7 @@ export class SystemNamespacesController {
     })
     this.#informer.subscribe((change) => {
       if (change.type === 'deleted' && this.#names.includes(change.old.metadata?.name ?? ''))
-        this.#loop.request('deleted')
+        this.#loop.trigger('deleted')
     })
   }
 

@@ -60,7 +60,7 @@ export class DefaultServiceCidrController {
       intervalMs: INTERVAL_MS,
       reconcile: (_reasons, signal) => this.reconcile(signal),
     })
-    this.#informer.subscribe(() => this.#loop.request('changed'))
+    this.#informer.subscribe(() => this.#loop.trigger('changed'))
   }
 
   /** Resolves after the first reconciliation without an error, or when the server is found to lack the API. */

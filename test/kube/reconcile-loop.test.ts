@@ -39,8 +39,8 @@ function setUp(
 test('the loop reconciles at the start, at each interval, and at once on request', async () => {
   const { time, loop, reconciliations, end } = setUp(() => {})
   await time.advance(4_000)
-  loop.request('changed')
-  loop.request('changed')
+  loop.trigger('changed')
+  loop.trigger('changed')
   await time.advance(16_000)
   assert.deepEqual(reconciliations, ['0 start', '4000 changed', '10000 interval', '20000 interval'])
   await end()
@@ -50,7 +50,7 @@ test('a stream of requests does not postpone the interval', async () => {
   const { time, loop, reconciliations, end } = setUp(() => {})
   for (let i = 0; i < 25; i++) {
     await time.advance(1_000)
-    loop.request('changed')
+    loop.trigger('changed')
   }
   await time.advance(0)
   assert.deepEqual(reconciliations.filter((reconciliation) => reconciliation.includes('interval')).length, 2)
@@ -143,7 +143,7 @@ test('a permanent refusal is retried at growing intervals, however often the loo
     throw new KubeError('Forbidden', 'not for you')
   })
   for (let ms = 0; ms < 60_000; ms += 50) {
-    loop.request('changed')
+    loop.trigger('changed')
     await time.advance(50)
   }
   assert.ok(reconciliations.length >= 10 && reconciliations.length <= 20, reconciliations.join(', '))
@@ -166,7 +166,7 @@ test('a permanent refusal of one of several objects does not hold up a requested
   reconciliations.splice(0)
   const startMs = time.nowMs
   for (let ms = 0; ms < 1_000; ms += 50) {
-    loop.request('changed')
+    loop.trigger('changed')
     await time.advance(50)
   }
   const atMs = reconciliations.map((reconciliation) => Number(reconciliation.split(' ')[0]) - startMs)
@@ -177,7 +177,7 @@ test('a permanent refusal of one of several objects does not hold up a requested
   )
   refused = false
   reconciliations.splice(0)
-  loop.request('changed')
+  loop.trigger('changed')
   await time.advance(5_000)
   assert.deepEqual(reconciliations, [`${startMs + 1_250} start changed`, `${startMs + 1_250} interval`])
   await end()
@@ -185,7 +185,7 @@ test('a permanent refusal of one of several objects does not hold up a requested
 
 test('a request during a reconciliation causes another one', async () => {
   const { time, loop, reconciliations, end } = setUp((reasons) => {
-    if (reasons.includes('start')) loop.request('changed')
+    if (reasons.includes('start')) loop.trigger('changed')
   })
   await time.advance(10)
   assert.deepEqual(reconciliations, ['0 start', '0 changed'])

@@ -81,7 +81,7 @@ export class RangeRepair implements Repair {
       (change) => {
         if (later === undefined) this.#holdings.apply(change)
         else later.push(change)
-        this.#loop.request('changed')
+        this.#loop.trigger('changed')
       },
       { onlyChanges: true },
     )
@@ -131,7 +131,7 @@ export class RangeRepair implements Repair {
       if (before?.type === 'withheld' && state?.withheld === undefined) this.#options.reporter.forget(before.finding)
     }
     // Passes do not write a withheld range, so the range needs a pass as soon as it is no longer withheld.
-    this.#loop.request(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
+    this.#loop.trigger(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
   }
 
   async #reconcile(reasons: ReadonlySet<string>, signal: AbortSignal): Promise<void> {
@@ -156,7 +156,7 @@ export class RangeRepair implements Repair {
     const due = this.#writers.map(({ againMs }) => againMs).filter((ms) => ms !== undefined)
     this.#cancelAgain?.()
     this.#cancelAgain = undefined
-    if (due.length > 0) this.#cancelAgain = clock.schedule(Math.min(...due), () => this.#loop.request('changed'))
+    if (due.length > 0) this.#cancelAgain = clock.schedule(Math.min(...due), () => this.#loop.trigger('changed'))
   }
 
   /** Adds missing numbers without a full pass. Most checks find nothing, and send no request. */

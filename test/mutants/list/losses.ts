@@ -201,7 +201,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'no-check-of-the-second-slice': {
     broken: 'A change of the second slice, which the watch reports, waits for the interval.',
     file: 'kubernetes-service/controller.ts',
-    text: 'this.#follow(endpointSlices, requestEndpoints, secondSliceName',
+    text: 'this.#follow(endpointSlices, triggerEndpoints, secondSliceName',
     instead: 'this.#follow(endpointSlices, () => {}, secondSliceName',
     tests: ['kubernetes-service/controller.test.ts'],
   },
@@ -222,7 +222,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'forget-the-service-when-the-server-is-back': {
     broken: 'A second address waits for the interval when the server is back.',
     file: 'kubernetes-service/controller.ts',
-    text: "if (available) this.#serviceLoop.request('objects')",
+    text: "if (available) this.#serviceLoop.trigger('objects')",
     instead: '',
     tests: ['kubernetes-service/controller-demand.test.ts'],
   },

@@ -46,8 +46,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'no-pass-after-a-range-is-right-again': {
     broken: 'Makes no full pass once a range that was withheld is stored rightly again.',
     file: 'repair/bitmap/repair.ts',
-    text: "this.#loop.request(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')",
-    instead: "this.#loop.request('changed')",
+    text: "this.#loop.trigger(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')",
+    instead: "this.#loop.trigger('changed')",
     tests: ['repair/bitmap/withheld.test.ts'],
   },
   'settled-by-the-bitmap-alone': {

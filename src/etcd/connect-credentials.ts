@@ -73,8 +73,8 @@ export class EtcdCredentials {
   }
 
   /**
-   * Reads the files. If they have never been usable, rejects with an EtcdError `NoCredentials` that names the file, after
-   * at most {@link FIRST_PATIENCE_MS}.
+   * Reads the files. If they have never been usable, rejects with an EtcdError `NoCredentials` that names the file,
+   * after at most {@link FIRST_PATIENCE_MS}.
    */
   async load(): Promise<TlsMaterial> {
     const { cafile } = this.#files

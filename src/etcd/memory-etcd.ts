@@ -144,8 +144,8 @@ export class MemoryEtcd {
   /** Starts the TTL of every lease anew, as when etcd gets another leader or restarts, or kine restarts. */
   startLeasesOver(): void {
     this.#expire()
-    // The timer stays as it is: nothing expires earlier than before. It fires too early, finds nothing to expire, and is
-    // set again.
+    // The timer stays as it is: nothing expires earlier than before. It fires too early, finds nothing to expire, and
+    // is set again.
     for (const expiry of this.#expiries.values()) expiry.endsAtMs = this.#endOf(expiry.grantedSeconds)
   }
 

@@ -83,8 +83,8 @@ export class Availability {
    */
   #answers = false
   /**
-   * The sources that have succeeded, or that this server has refused. An outage is logged as `lost` if its first failing
-   * source is one of them, else as `cannot reach`: another server may have answered the other sources.
+   * The sources that have succeeded, or that this server has refused. An outage is logged as `lost` if its first
+   * failing source is one of them, else as `cannot reach`: another server may have answered the other sources.
    */
   readonly #answered = new Set<string>()
   #isHinted = false

@@ -6,8 +6,8 @@ import { isKubeError } from './errors.ts'
 import type { KubeObject, Resource } from './resources.ts'
 
 /**
- * After its start an API server refuses all writes for some seconds, until it has read its RBAC rules. So a right counts
- * as missing only when a write is refused again this many milliseconds after the first refusal.
+ * After its start an API server refuses all writes for some seconds, until it has read its RBAC rules. So a right
+ * counts as missing only when a write is refused again this many milliseconds after the first refusal.
  */
 const RULES_MS = 10_000
 

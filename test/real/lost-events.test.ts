@@ -103,6 +103,6 @@ test('foreign addresses and a foreign port are corrected within an interval alth
   assert.deepEqual(master.logged(/lost the API server|refuses/), [])
   // If the event of a repair is lost too, the log reports it once: for example if the interval ends while events are
   // still lost.
-  const missed = master.logged(/watch missed a change/)
+  const missed = master.logged(/watch differs from the stored object/)
   assert.ok(missed.length <= events, JSON.stringify(missed))
 })

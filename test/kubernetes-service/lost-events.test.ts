@@ -80,7 +80,11 @@ for (const [what, { resource, name = 'kubernetes', settings, body, isRight, inte
     assert.ok(!isRight(await stored(vandal)), 'no watch reported the change')
     await time.advance(intervals * intervalMs)
     assert.ok(isRight(await stored(vandal)))
-    assert.deepEqual(master.logged(/watch differs from the stored object/), [], 'at once, not when the watch is started anew')
+    assert.deepEqual(
+      master.logged(/watch differs from the stored object/),
+      [],
+      'at once, not when the watch is started anew',
+    )
   })
 }
 

@@ -59,7 +59,8 @@ export function fleetAfterRead(
  *
  * A master that joins after an outage may find no leases of masters that live. It leaves their addresses on the list
  * until those masters have had the time to renew. `listedBefore`: the addresses in both Endpoints and slice when this
- * master first read them (see {@link listedInBoth}). Addresses that were added later belong to masters that could renew.
+ * master first read them (see {@link listedInBoth}). Addresses that were added later belong to masters that could
+ * renew.
  */
 export function leasesForList(
   state: Membership,
@@ -130,8 +131,8 @@ function certainLeases({ fleet: { leases } }: Membership, current: ObservedEndpo
 }
 
 /**
- * For a newcomer: a lease with a suspected expiry for each listed address of `listedBefore` whose lease it has not read.
- * For any other master: none.
+ * For a newcomer: a lease with a suspected expiry for each listed address of `listedBefore` whose lease it has not
+ * read. For any other master: none.
  */
 function listedWithoutLease(
   state: Membership,

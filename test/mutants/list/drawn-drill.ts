@@ -69,8 +69,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'drill-simulator-master-negation': {
     broken: 'clientConnections: drops the "not" of !serving.',
     file: 'drill/simulator/master.ts',
-    text: "return !serving ? 'refused' : unreachable ? 'black-holed' : 'served'",
-    instead: "return serving ? 'refused' : unreachable ? 'black-holed' : 'served'",
+    text: "return !serving ? 'refused' : clientsCutOff ? 'black-holed' : 'served'",
+    instead: "return serving ? 'refused' : clientsCutOff ? 'black-holed' : 'served'",
     tests: ['drill/simulator/target.test.ts'],
   },
   'kube-errors-if-found-negation': {

@@ -21,8 +21,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-newcomer-keeps-any-stranger': {
     broken: 'A newcomer keeps addresses that were added without a lease after it first read the list.',
     file: 'kubernetes-service/membership/fleet.ts',
-    text: '.filter((address) => before.includes(address))',
-    instead: '.filter(() => before.length > 0)',
+    text: '.filter((address) => listedBefore.includes(address))',
+    instead: '.filter(() => listedBefore.length > 0)',
     tests: ['kubernetes-service/membership/runner.test.ts'],
   },
   'first-read-each-time': {

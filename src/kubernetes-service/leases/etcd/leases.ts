@@ -89,7 +89,7 @@ export class EtcdLeases implements MasterLeases {
   #coHolderSeenMs = Number.NEGATIVE_INFINITY
   #own: { readonly lease: GuardedKey; readonly record: GuardedKey } | undefined
   #hasWrittenRecord = false
-  /** Whether the first write of this process replaced the record of an earlier life. */
+  /** Whether this process found the record of an earlier life before its own first write. */
   #isSuccessor = false
   /** Whether this master must have no lease, because it is unready or withdrawn. */
   #isReleased = false
@@ -311,7 +311,8 @@ export class EtcdLeases implements MasterLeases {
       before = await record.read(signal)
       const stored = before && decodeRecord(before.value)
       if (!this.#hasWrittenRecord && stored !== undefined) {
-        this.#isSuccessor = true
+        // The record may also be from this process, if the answer to its first write was lost.
+        this.#isSuccessor ||= stored.instanceId !== holder.instanceId
         const isUnready = stored.state === 'unready'
         const written = isUnready ? await lease.read(signal) : undefined
         const isNewer = written !== undefined && before !== undefined && written.modRevision > before.modRevision

@@ -494,6 +494,19 @@ test('a master does not delete a lease that a kube-apiserver renews too, and the
   assert.deepEqual(await liveIn(watcher), [{ address: '192.0.2.1' }], 'the next life knows it from the record')
 })
 
+test('a master notices a kube-apiserver at its address at once, even if the answer to its first record was lost', async () => {
+  const { etcd, open } = openWorld()
+  const lease = (await etcd.grantLease(15, signal)).id
+  await etcd.create(leaseKey, encodeMasterLease('192.0.2.1'), { lease, signal })
+  const one = open()
+  one.fault = (call, place) => (place === 'after' && call.method === 'create' ? unreachable : undefined)
+  await assert.rejects(one.leases.update(self, signal), unreachable)
+  one.fault = () => undefined
+  await one.leases.update(self, signal)
+  await one.leases.remove(self, signal)
+  assert.deepEqual(await liveIn(one.leases), [{ address: '192.0.2.1' }])
+})
+
 test('an unready master counts as failing while a kube-apiserver renews the lease of its address', async () => {
   const { time, etcd, open } = openWorld()
   const [one, watcher] = [open(), open().leases]

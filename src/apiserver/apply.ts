@@ -27,8 +27,8 @@ import type { Outcome } from './writes.ts'
  * but no longer applies, if no other manager owns them, and updates the owners (KEP-555, structured-merge-diff's
  * `merge.Updater.Apply`). The applied object comes in two forms: decoded (`wanted`), and as the client sent it
  * (`sent`). Only in `sent` can an empty map or list be distinguished from a missing one.
- * @throws Refusal 409 if another manager owns a field with another value, unless `force` takes the field over or
- * {@link lastAppliedFields} has the field; 422 for a null container in a custom resource
+ * @throws Refusal 409 if another manager owns a field with another value, unless `force` is set, or the field was last
+ * set by kubectl's client-side apply ({@link lastAppliedFields}); 422 for a null container in a custom resource
  */
 export function applyTo(
   kind: Kind,
@@ -44,7 +44,7 @@ export function applyTo(
   const own = entries.find((old) => isBy(old, kind, write))
   const others = entries.filter((old) => old !== own)
 
-  // Merges `sent`, because `wanted` lacks empty and null values, which can replace a value that is owned as a whole.
+  // Merges `sent`: an empty or null value can replace an atomic list or map, and `wanted` lacks such values.
   const merged = mergeFields(before, ownable(sent, subresource, kind), schema)
   const managed = others.reduce((fields: FieldSet, old) => union(fields, old.fieldsV1), applied)
   const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)
@@ -61,7 +61,8 @@ export function applyTo(
       if (isEmpty(applied)) return retained
       const next = entry(kind, write, applied)
       const isSame = own?.apiVersion === next.apiVersion && equalJson(own.fieldsV1, applied)
-      // If the apply changes no field, the entry has its previous time, or none: a new time alone is not a change.
+      // The entry has its previous time (a new one has none) if the apply changes no field, or if neither the entry nor
+      // the stored object changes in the end: a new time alone is not a change.
       return [...retained, equalJson(before, after) || (isSame && !isChanged) ? withTime(next, own?.time) : next]
     },
   }

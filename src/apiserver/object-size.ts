@@ -16,7 +16,7 @@ export function checkSize(object: object): void {
   if (Buffer.byteLength(JSON.stringify(object)) > MAX_OBJECT_BYTES) throw entityTooLarge(MAX_OBJECT_BYTES)
 }
 
-/** About how many bytes of memory a value takes, without the parts that it shares with `previous`. */
+/** About how many bytes of memory a value takes, without the maps and lists that it shares with `previous`. */
 export function bytesOf(value: unknown, previous: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 8

@@ -78,7 +78,8 @@ export type MasterSettings = { readonly [Key in keyof Configuration]?: string } 
  * The options of a master from settings in text form: `defineMaster({ advertiseAddress: '192.0.2.1', leaseTtl: '6s',
  * reconcileInterval: '4s' }, 'host-1')`. Missing settings have their defaults.
  *
- * Settings of the program around a master (connection, logging, health server) have no effect here.
+ * Settings of the program around a master (connection to the API server, logging, health server) are checked, but have
+ * no other effect here.
  *
  * @param host - the name of this machine in the holder record. It must stay the same when the master is restarted.
  * @throws InvalidInputError with the mistakes found, one line each.
@@ -93,7 +94,10 @@ export function defineMaster(settings: MasterSettings, host: string): MasterOpti
   return masterOptionsOf(configuration, host)
 }
 
-/** The mistakes that a TypeScript compiler would report. Programs in JavaScript have no compiler. */
+/**
+ * Unknown settings, and values that are not texts. A TypeScript compiler would report them, but programs in JavaScript
+ * have no compiler.
+ */
 function mistakesIn(settings: MasterSettings): readonly Mistake[] {
   const known: readonly string[] = allOptions.map(([key]) => key)
   return Object.entries(settings).flatMap(([where, value]: [string, unknown]): readonly Mistake[] => {

@@ -109,7 +109,7 @@ const lastOrders = new WeakMap<Service, readonly number[]>()
  * The indexes of the addresses, in the order of {@link compareEndpointAddresses}. Indexes of undefined addresses may be
  * anywhere.
  *
- * If the addresses are still sorted in the order that the last call for the Service returned, returns that order again.
+ * If the order that the last call for the same Service object returned still sorts the addresses, it is returned again.
  * Usually they are, because one Pod changes at a time. This saves the sorting of thousands of addresses, which is most
  * of the work of a sync.
  */
@@ -139,7 +139,8 @@ function holds(order: readonly number[], addresses: Addresses): boolean {
 
 /**
  * Brings subsets into their canonical form: packed, in order, and without subsets that have no addresses. Idempotent,
- * except for ports with an `appProtocol`, and for ports with the number 0, which servers refuse.
+ * with two exceptions: ports with an `appProtocol`, which upstream compares by pointer, and ports with the number 0,
+ * which no server accepts.
  */
 export function repackSubsets(subsets: List<EndpointSubset>): readonly EndpointSubset[] {
   const addressed = (subsets ?? []).filter(

@@ -42,8 +42,8 @@ export class DesiredEndpoints {
   #last: Group | undefined
 
   /**
-   * Stores no other fields of the options: a caller may pass the input of one plan, and a plan cache outlives that
-   * plan.
+   * Copies only these three fields of the options, which may be the whole input of a plan: a plan cache must not hold
+   * that input in memory.
    */
   constructor({ service, nodeOf, addressType }: DesiredEndpointsOptions, pods: readonly Pod[]) {
     this.#options = { service, nodeOf, addressType }

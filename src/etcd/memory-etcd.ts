@@ -233,7 +233,10 @@ export class MemoryEtcd {
     return step === 0 ? endsAtMs : Math.ceil((endsAtMs - phase) / step) * step + phase
   }
 
-  /** Sets a timer only while there are watches, and only for expiries with keys. The next call ends the others. */
+  /**
+   * Sets a timer for the next expiry, but only while there are watches, and only if it has keys. Expiries without a
+   * timer happen at the next call (see `#expire`).
+   */
   #scheduleExpiry(): void {
     this.#cancelExpiry()
     this.#cancelExpiry = () => {}

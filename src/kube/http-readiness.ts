@@ -12,8 +12,9 @@ interface HttpReadinessOptions {
   /** The server's name in messages, such as its URL. @default the path */
   readonly name?: string | undefined
   /**
-   * How long one probe may take, in milliseconds: longer than the two seconds after which one of kube-apiserver's own
-   * checks of etcd gives up. If several checks hang, the probe fails, but {@link Readiness.answers} may succeed.
+   * How long one probe may take, in milliseconds. kube-apiserver makes its checks of etcd in turn, and each gives up
+   * after two seconds. So a probe outlasts one check that hangs, but not two; {@link Readiness.answers} may then still
+   * succeed.
    * @default 3000
    */
   readonly timeoutMs?: number | undefined
@@ -33,8 +34,8 @@ const REFUSALS_TO_REPORT = 2
 /**
  * Reads the readiness of an API server with GET /readyz?verbose.
  *
- * HTTP 200 means ready, 5xx not ready. If the path ends in /readyz, GET /livez?exclude=etcd beside it checks whether
- * the server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
+ * HTTP 200 means ready, 5xx not ready. If the path ends in /readyz, `answers` requests /livez?exclude=etcd with the
+ * same prefix, to find out whether the server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
  * although we have no token. An answer of 3xx or 4xx does not show whether the server is ready, and is `refused`: the
  * configuration causes 401, 403, 404 and redirects, and the server sends 429 before it handles the request.
  */

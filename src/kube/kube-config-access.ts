@@ -29,7 +29,7 @@ export interface Access {
   readonly cluster: ClusterEntry
   /** Undefined for anonymous requests. */
   readonly user: UserEntry | undefined
-  /** Warnings for the user, each logged once. */
+  /** Warnings for whoever wrote the kubeconfig, each logged once. */
   readonly warnings: readonly string[]
 }
 
@@ -41,11 +41,13 @@ export interface ResolvedKubeConfig {
 }
 
 /**
- * Resolves the current context of `config` and checks it offline: by the rules of client-go's
- * `clientcmd/validation.go`, and whether token files, certificates and keys can be read and used. `checkedFiles` limits
- * the checks of files, which block the whole program while a file hangs. A program that keeps running reads its files
- * again later. So it can skip the checks of the user's files at the start (`authority`), and of all files at a reload
- * (`none`). Throws a KubeConfigError.
+ * Resolves the current context of `config` and checks it offline: by most rules of client-go's
+ * `clientcmd/validation.go`, and whether token files, certificates and keys can be read and used. An exec plugin must
+ * not require a terminal. Throws a KubeConfigError.
+ *
+ * `checkedFiles`: a check reads its file synchronously, so a file that hangs blocks the program. A program that runs for
+ * long reads its files again anyway. So it checks only the file of the certificate authority at the start
+ * (`authority`), and no file at a reload (`none`).
  */
 export function resolveAccess(
   config: KubeConfig,

@@ -45,7 +45,10 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
   return body as T
 }
 
-/** The list in the answer. Throws a BadResponse if there is none. Items of built-in types have no `kind`. */
+/**
+ * The list in the answer. Throws a BadResponse if there is none. The `kind` of items is not checked, because items of
+ * built-in types have none.
+ */
 export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
   const { items, metadata } = body
@@ -192,7 +195,10 @@ function parseWarnings(header: string): string[] {
   return texts
 }
 
-/** Logs each warning text of a server once as long as it is remembered, and the deprecation of Endpoints at debug. */
+/**
+ * Logs each warning text of a server once, until {@link REMEMBERED} others have been received. The deprecation of
+ * Endpoints is logged at debug.
+ */
 export function warnOnce(logger: Logger): (header: string | undefined) => void {
   const seen = new Set<string>()
   let last: string | undefined

@@ -1,8 +1,7 @@
-import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Cancel } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
-import { checkReadable, readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
+import { checkAuthorities, checkReadable, readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiryReporter } from './expiry.ts'
 import type { Logger } from './logger.ts'
 import { addSecret } from './secrets.ts'
@@ -38,8 +37,7 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
   const key = await readPemFile(keyFile, failure)
   addSecret(key)
   const ca = clientCaFile === undefined ? undefined : await readPemFile(clientCaFile, failure)
-  // Node accepts an invalid authority, and then trusts none.
-  if (ca !== undefined) usePem(`${clientCaFile}`, () => new X509Certificate(ca), failure)
+  if (ca !== undefined) usePem(`${clientCaFile}`, () => checkAuthorities(ca), failure)
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
   const check = (): void => {
     checkReadable(cert, key)
@@ -69,7 +67,8 @@ export function followServingCertificate(
   }
   let isReading = false
   const reload = async (): Promise<void> => {
-    // A reading that hangs blocks one of the few threads that also resolve names and read the credentials.
+    // There is only one reading at a time, because each that hangs blocks one of the few threads that also resolve
+    // names and read the credentials.
     if (isReading) return
     isReading = true
     try {

@@ -2,7 +2,7 @@ import type { MemberState } from './member-state.ts'
 
 /**
  * How long a master takes at most, in milliseconds, to notice and publish that its server is ready again.
- * - `answered`: the server answered all probes meanwhile.
+ * - `answered`: while it was not ready, the server still answered every probe.
  * - `stated`: the master may have published that its server is unready. It then publishes `ready` only after two
  *   seconds.
  * - `silent`: probes must time out first.
@@ -40,7 +40,7 @@ export class ReadinessHistory {
   unserving: Period | undefined
   /**
    * Since when the server has answered that it is unready, while its master could publish that. Undefined at other
-   * times, and if the master was not listed when the server became unready.
+   * times, and if the master was not listed when the server became unready: `isPlaced` becomes false soon after.
    */
   cleanlyUnreadySinceMs: number | undefined
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
@@ -53,7 +53,10 @@ export class ReadinessHistory {
     return this.#unready !== undefined
   }
 
-  /** The last period of {@link cleanlyUnreadySinceMs}, past or present. */
+  /**
+   * The present period of {@link cleanlyUnreadySinceMs}; without one, the last period that ended because the server
+   * served again.
+   */
   get cleanlyUnready(): Period | undefined {
     const sinceMs = this.cleanlyUnreadySinceMs
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
@@ -64,7 +67,10 @@ export class ReadinessHistory {
     return this.#wasPlaced ? this.unserving : undefined
   }
 
-  /** Whether the server has not served for so long that its master may leave. */
+  /**
+   * Whether the master may have found its server unready for so long that it may leave. A recovery that the master may
+   * not have noticed yet does not count.
+   */
   mayLeave(nowMs: number): boolean {
     return this.#unready !== undefined && nowMs - this.#unready.sinceMs >= LEAVES_MS
   }
@@ -101,7 +107,7 @@ export class ReadinessHistory {
     this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
     this.#unready.servesSinceMs = undefined
     if (!answering) this.#unready.silent = true
-    // A master whose lease is in another store can publish that its server's own etcd fails.
+    // If its lease is not in the etcd of its server, a master can renew, and publish its state, while that etcd fails.
     const hasLease = running && (connected || (etcdFails && renewing)) && !startedUnready
     // While a fault affects its requests, a master may not notice that its server is not ready.
     const clean = answering && (!ready || etcdFails) && impaired === 'no' && hasLease && leavesWhenUnready

@@ -187,9 +187,9 @@ function readyContainers(pod: StoredObject): string {
 }
 
 /**
- * `Terminating` (on a lost Node, `Unknown`) while the Pod is being deleted. Otherwise why the first container waits or
- * has ended: the reason or, after its end, the signal or exit code. If no container waits with a reason or has ended,
- * the reason or phase of the Pod.
+ * `Terminating` (on a lost Node, `Unknown`) while the Pod is being deleted. Otherwise the reason of the first container
+ * that waits with a reason or has ended; if it has ended without a reason, the signal or exit code. Without such a
+ * container, the reason or phase of the Pod.
  */
 function podStatus(pod: StoredObject): string {
   const { phase, reason } = member(pod, 'status')

@@ -14,7 +14,10 @@ const MAX_AFFINITY_SECONDS = 86_400
 /** The fields that a Service loses when it becomes an ExternalName, unless the same update changes them. */
 const addressFields = ['clusterIP', 'clusterIPs', 'ipFamilies', 'ipFamilyPolicy']
 
-/** Whether each node answers health checks of the Service at a port (upstream's service.NeedsHealthCheck). */
+/**
+ * Whether the Service needs a `healthCheckNodePort`, at which each Node answers the health checks of a load balancer
+ * (upstream's service.NeedsHealthCheck).
+ */
 export function needsHealthCheckPort({ type, externalTrafficPolicy }: Members): boolean {
   return type === 'LoadBalancer' && externalTrafficPolicy === 'Local'
 }

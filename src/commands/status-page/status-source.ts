@@ -35,7 +35,7 @@ export interface Status {
   readonly objects: readonly ViewRow[]
   /** At most {@link MAX_ACTIVITY}, the newest first. */
   readonly activity: readonly ActivityEntry[]
-  /** A line for each source that cannot be read, with the reason. */
+  /** Lines about missing and old data: each source that cannot be read, with the reason. */
   readonly faults: readonly string[]
 }
 
@@ -102,7 +102,7 @@ function shownRow(kind: ViewKind, object: KubeObject): Pick<ViewRow, 'name' | 'd
   }
 }
 
-/** The part of an Event that is shown. Any client may create an Event without a field, or with a field of any type. */
+/** The part of an Event that is shown. Clients may omit fields, and a proxy may have changed their types. */
 function shortened(event: CoreEvent): CoreEvent {
   const { name = '', namespace = '', uid = '', resourceVersion = '' } = event.metadata ?? {}
   const { series, count } = event
@@ -135,7 +135,9 @@ export class StatusSource {
   #masters: readonly MasterRow[] | undefined
   #readFaults: readonly string[] = []
   readonly #read = new Trigger<'due' | 'listed'>()
-  /** The start of the last successful read or, before it, of the source, by the monotonic clock. */
+  /**
+   * When the last successful read began, on the monotonic clock. Before the first one: when this object was created.
+   */
   #readMs: number
 
   constructor(source: MastersSource, random: Random) {

@@ -183,14 +183,15 @@ export class Fleet {
       // A listing is reported at the moment of its write, so the latest write of such an object at this moment made the
       // listing.
       const written = this.requests.findLast(
-        ({ atMs: at, request: { method, path } }) => at !== atMs || (method !== 'GET' && path.includes(plural)),
+        ({ atMs: at, request: { method, path } }) =>
+          at !== atMs || (method !== 'GET' && path.split(/[/?]/).includes(plural)),
       )
       const by = byDamage || written?.atMs !== atMs ? undefined : written.by
       const listing = { atMs, object, addresses, byDamage, by }
       if (this.#options.recordsAll !== false) this.listings.push(listing)
       this.#observer?.listed(listing)
     }
-    const plural = object === 'slice' ? '/endpointslices' : '/endpoints'
+    const plural = object === 'slice' ? 'endpointslices' : 'endpoints'
     await followListings(this.api, object, report, this.#watching.signal)
   }
 }

@@ -16,8 +16,8 @@ export interface ProcessClock extends ClockView {
 }
 
 /**
- * The delay of each timer of a drifting clock, in milliseconds. Without it, a rounding error could make a timer fire
- * early.
+ * Added to the delay of each timer of a drifting clock, in milliseconds. Without it, a rounding error could make a
+ * timer fire early.
  */
 const ROUNDING_MS = 1e-6
 

@@ -4,7 +4,8 @@ import { aboutRanges, type RepairKind, type RepairReporter } from '../reporter.t
 const NO_BITMAP = /cannot allocate resources of type service(ip|nodeport)allocations/
 
 /**
- * Whether the server refuses a Service because nobody has created the bitmap of its allocator. `reason`: its message.
+ * Whether a server refused a Service because the bitmap of the server's allocator was never created. `reason`: the
+ * message of the refusal.
  */
 export function lacksBitmap(reason: string): boolean {
   return NO_BITMAP.test(reason)

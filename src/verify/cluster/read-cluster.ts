@@ -126,12 +126,12 @@ const readers: { readonly [Name in PartName]: Reader<Parts[Name]> } = {
   },
 }
 
-/** The source lacks what a part needs. The message names what to give. */
+/** The source lacks what a part needs. The message names what is missing. */
 class NotRequested extends Error {}
 
 /**
- * Reads each part at a moment of its own. A part is `unread` if the server refuses it to the user, or if the server or
- * `source` does not have it. Rejects after any other failure.
+ * Reads the parts, not all at the same moment, so they may contradict each other. A part is `unread` if the server
+ * refuses the request, or if the server or `source` does not have the part. Rejects after any other failure.
  */
 export async function readCluster(
   source: TimedSource,

@@ -24,7 +24,7 @@ export interface MasterHistory {
 export interface RunHistory {
   readonly untilMs: number
   readonly masters: readonly MasterHistory[]
-  /** Addresses that were listed while no master had them. */
+  /** Addresses that were in the EndpointSlice while no master had them. */
   readonly unownedAddresses: readonly { readonly address: string; readonly slice: readonly Span<'listed'>[] }[]
   readonly steps: readonly EventOf<'step'>[]
   readonly violations: readonly EventOf<'violation'>[]
@@ -137,8 +137,8 @@ class FleetTracks {
 }
 
 /**
- * Which of the masters that share an address are shown as listed, or as holders of the lease: the masters for which
- * `does` is true, else the masters with a process that runs, else the masters whose last process ended last.
+ * Several masters may share an address. Those for which `does` is true are shown as listed, or as holders of the lease.
+ * If there is none, those with a running process are shown; if there is none either, those that ended last.
  */
 function shownMasters(sharing: readonly Member[], does: (status: MemberStatus) => boolean): readonly Member[] {
   const doing = sharing.filter(({ status }) => does(status))

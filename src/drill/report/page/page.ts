@@ -13,8 +13,8 @@ import { definitions, timelines } from './timeline.ts'
 const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 /**
- * The whole report as `report.html`: one page without scripts and without other files. The histories take less than
- * half a megabyte, however long they are; samples and violations add to that. Pure.
+ * The whole report as `report.html`: one page without scripts and without other files. Its size does not grow with the
+ * length of the histories, but with the number of charts, runs, samples and violations. Pure.
  */
 export function renderPage(report: DrillReport): string {
   const { scenario, variants, target, version, unchecked, hostLate } = report

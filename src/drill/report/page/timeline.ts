@@ -251,7 +251,10 @@ interface Mark {
   readonly masters: Set<string>
 }
 
-/** If there are more than `most` steps, steps at almost the same time share the mark of the first one. */
+/**
+ * Steps at the same moment share the mark of the first one. If there are more than `most` steps, so do steps at almost
+ * the same time.
+ */
 function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): readonly Mark[] {
   const places = steps.length > most ? most : 10_000
   const marks = new Map<string, Mark>()

@@ -16,10 +16,7 @@ import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type U
 
 /** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
-/**
- * How many times a snapshot is tried if the store is compacted between its two lists. That cannot happen so often in a
- * row by chance.
- */
+/** How often a snapshot is tried if the store is compacted between its two lists, which is rare. */
 const SNAPSHOT_TRIES = 5
 /** How much longer a record lasts than its lease, in seconds. */
 const RECORD_OUTLASTS_S = 1

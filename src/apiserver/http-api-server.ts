@@ -63,8 +63,9 @@ export interface ApiServing {
   /** The port in use, even if 0 was requested. */
   readonly port: number
   /**
-   * Accepts no more requests and ends all watches, as kube-apiserver does when it shuts down. Resolves when the running
-   * requests have been answered. After `closeMs`, cuts the connections of requests that still run.
+   * Accepts no more connections and ends all watches, as kube-apiserver does when it shuts down. Ends each connection
+   * after the answer to its running request; after `closeMs`, cuts those that are still open. Resolves when no
+   * connection is open.
    */
   close(): Promise<void>
 }
@@ -140,6 +141,10 @@ class HttpFrontend {
     response.on('error', () => {})
     const gone = new AbortController()
     response.once('close', () => gone.abort(new Error('the client closed the connection')))
+    // An answer that began before this server closes has no `connection: close`.
+    response.once('finish', () => {
+      if (this.#closing.aborted) message.socket.destroySoon()
+    })
     this.#requests++
     let isCounted = true
     const release = (): void => {
@@ -198,6 +203,11 @@ class HttpFrontend {
     return token !== undefined && timingSafeEqual(hashOf(token), this.#tokenHash)
   }
 
+  /** While this server closes, every answer ends its connection, because the server waits for open ones. */
+  #headersOf(headers: ApiResponse['headers']): Record<string, string> {
+    return { ...commonHeaders, ...bytesOf(headers), ...(this.#closing.aborted && { connection: 'close' }) }
+  }
+
   async #send(
     message: IncomingMessage,
     response: ServerResponse,
@@ -206,15 +216,14 @@ class HttpFrontend {
     if (response.destroyed || response.headersSent) return
     const longMember = longMemberOf(body)
     if (longMember !== undefined && message.method !== 'HEAD') {
-      response.writeHead(status, { ...commonHeaders, ...bytesOf(headers) })
+      response.writeHead(status, this.#headersOf(headers))
       await this.#sendParts(response, partsOf(body, longMember))
       return
     }
     // The body is sent as bytes. With a string, Node would encode the headers as UTF-8 again, after `bytesOf` did.
     const bytes = Buffer.from(typeof body === 'string' ? body : `${JSON.stringify(body)}\n`)
     response.writeHead(status, {
-      ...commonHeaders,
-      ...bytesOf(headers),
+      ...this.#headersOf(headers),
       'content-length': bytes.length,
       // If the body was not read to its end, nothing reads the rest, so no further request can use the connection.
       ...(message.complete ? {} : { connection: 'close' }),
@@ -252,7 +261,7 @@ class HttpFrontend {
     if (this.#closing.aborted) end()
     else this.#closing.addEventListener('abort', end, { once: true })
     try {
-      response.writeHead(answer.status, { ...commonHeaders, ...bytesOf(answer.headers) })
+      response.writeHead(answer.status, this.#headersOf(answer.headers))
       response.flushHeaders()
       for await (const event of answer.stream) {
         if (!response.write(this.#lineOf(event as WatchEvent))) await sent(response, this.#limits.answerMs)
@@ -298,7 +307,8 @@ const ITEMS_IN_PART = 20
 const longMembers = ['items', 'rows']
 
 /**
- * The name of a list with more than {@link ITEMS_IN_PART} items, which is sent in parts; undefined if there is none.
+ * The member of the body (`items` or `rows`) that has more than {@link ITEMS_IN_PART} entries, so that the body is sent
+ * in parts; undefined if neither has.
  */
 function longMemberOf(body: unknown): string | undefined {
   if (!isRecord(body)) return undefined

@@ -3,7 +3,10 @@ import { once } from 'node:events'
 import { connect as connectPlain } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { connect, type TLSSocket } from 'node:tls'
+import { serveApi } from '../../src/apiserver/http-api-server.ts'
+import { selfSignedCertificate } from '../../src/apiserver/http-certificate.ts'
 import { type StartApiServerOptions, type StartedApiServer, startApiServer } from '../../src/apiserver/http-start.ts'
+import { silentLogger } from '../../src/telemetry/logger.ts'
 import { withTimeout } from '../support/with-timeout.ts'
 
 async function started(t: TestContext, options: StartApiServerOptions = {}): Promise<StartedApiServer> {
@@ -12,14 +15,16 @@ async function started(t: TestContext, options: StartApiServerOptions = {}): Pro
   return server
 }
 
-async function connected(t: TestContext, { port, certificate: ca }: StartedApiServer): Promise<TLSSocket> {
+type Served = Pick<StartedApiServer, 'port' | 'certificate' | 'token'>
+
+async function connected(t: TestContext, { port, certificate: ca }: Served): Promise<TLSSocket> {
   const socket = connect({ port, host: '127.0.0.1', ca }).on('error', () => {})
   t.after(() => socket.destroy())
   await once(socket, 'secureConnect')
   return socket
 }
 
-function requestOf(server: StartedApiServer, path: string, headers = ''): string {
+function requestOf(server: Served, path: string, headers = ''): string {
   return `GET ${path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer ${server.token}\r\n${headers}\r\n`
 }
 
@@ -83,6 +88,56 @@ test('a client that never begins its TLS handshake is disconnected, and so is a 
   }
   first.write(requestOf(small, '/readyz', 'connection: close\r\n'))
   assert.match(await received(first), /^HTTP\/1.1 200 /)
+})
+
+test('a closing server ends the connection of a watch after the watch, and answers no further request on it', async (t) => {
+  const server = await started(t, { limits: { closeMs: 3_600_000 } })
+  const socket = await connected(t, server)
+  socket.write(requestOf(server, '/api/v1/namespaces?watch=true'))
+  const [first] = await once(socket, 'data')
+  let text = String(first)
+  socket.on('data', (chunk) => {
+    text += String(chunk)
+    if (text.endsWith('\r\n0\r\n\r\n')) socket.write(requestOf(server, '/api/v1/namespaces'))
+  })
+  const cut = new Promise((resolve) => socket.once('close', resolve))
+  await withTimeout(Promise.all([server.close(), cut]), 60_000, 'the end of both')
+  assert.match(text, /^HTTP\/1.1 200 [\s\S]*\r\n0\r\n\r\n$/)
+  assert.equal(text.split('HTTP/1.1').length, 2, text)
+})
+
+test('a closing server answers the running requests, and each answer ends its connection', async (t) => {
+  const tls = selfSignedCertificate(['127.0.0.1'])
+  const token = 'secret'
+  const arrived = Promise.withResolvers<void>()
+  const answered = Promise.withResolvers<void>()
+  const bodies = new Map<string, unknown>([
+    ['/short', 'short'],
+    ['/long', { items: Array.from({ length: 50 }, () => 'long') }],
+  ])
+  let running = 0
+  const send = async ({ path }: { readonly path: string }) => {
+    if (++running === bodies.size) arrived.resolve()
+    await answered.promise
+    return { status: 200, headers: {}, body: bodies.get(path) }
+  }
+  const limits = { closeMs: 3_600_000 }
+  const serving = await serveApi({ send, host: '127.0.0.1', port: 0, tls, token, limits, logger: silentLogger })
+  t.after(() => serving.close())
+  const server = { port: serving.port, certificate: tls.certificate, token }
+  const answers: Promise<string>[] = []
+  for (const path of bodies.keys()) {
+    const socket = await connected(t, server)
+    socket.write(requestOf(server, path))
+    answers.push(received(socket))
+  }
+  await arrived.promise
+  const closed = serving.close()
+  answered.resolve()
+  const [short = '', long = ''] = await withTimeout(Promise.all(answers), 60_000, 'the answers')
+  assert.match(short, /^HTTP\/1.1 200 OK\r\n(?:.*\r\n)*connection: close\r\n(?:.*\r\n)*\r\nshort$/i)
+  assert.match(long, /^HTTP\/1.1 200 OK\r\n(?:.*\r\n)*connection: close\r\n[\s\S]*\r\n0\r\n\r\n$/i)
+  await withTimeout(closed, 60_000, 'the end of the server')
 })
 
 test('a watch does not count towards the limit of requests', async (t) => {

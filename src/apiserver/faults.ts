@@ -8,8 +8,9 @@ import { answerOf, Refusal } from './refusal.ts'
 /** Controls the faults between the users of a transport and its server. */
 export interface Faults {
   /**
-   * Appends a rule. All matching rules apply, in the order in which they were added, until one refuses, loses or
-   * answers the request. Returns a function that removes the rule.
+   * Appends a rule. Matching rules apply in the order in which they were added, and their delays add up. After the
+   * first other fault of a request, a stream or an event, later rules neither apply to it nor count it. Returns a
+   * function that removes the rule.
    * @throws TypeError if the rule is malformed
    */
   add(rule: FaultRule): () => void
@@ -83,7 +84,7 @@ class FaultyTransport implements Faults {
 
   async send(request: ApiRequest, signal: AbortSignal): Promise<ApiResponse> {
     signal.throwIfAborted()
-    const faults = this.#drawFaults(request)
+    const faults = this.#drawFaults(request, 'request')
     const { controller, unlink } = linkedController(signal)
     const cancelTimeout = this.#timeout(request, controller)
     try {
@@ -93,7 +94,9 @@ class FaultyTransport implements Faults {
         return response
       }
       this.#streams.add(controller)
-      return { ...response, stream: this.#relay(response.stream, request, faults, { controller, unlink, signal }) }
+      const breaksAtOnce = faults.some((fault) => fault.type === 'garbage')
+      const all = breaksAtOnce ? faults : [...faults, ...this.#drawFaults(request, 'stream')]
+      return { ...response, stream: this.#relay(response.stream, request, all, { controller, unlink, signal }) }
     } catch (error) {
       unlink()
       throw error
@@ -103,18 +106,18 @@ class FaultyTransport implements Faults {
   }
 
   /**
-   * Draws the faults of a request or, if `of` is `change`, of one event in its stream, in the order of their rules.
-   * Each drawn fault counts towards `times`.
+   * Draws the faults of a request, of its stream, or of one event in the stream: delays, in the order of their rules,
+   * and at most one other fault at the end. Each drawn fault counts towards `times`.
    */
-  #drawFaults(request: ApiRequest, of: 'request' | 'change' = 'request'): readonly Fault[] {
+  #drawFaults(request: ApiRequest, subject: Subject): readonly Fault[] {
     const faults: Fault[] = []
     for (const entry of this.#rules) {
-      if (!isFor(entry.rule, request)) continue
-      if ((entry.rule.fault.type === 'lose') !== (of === 'change')) continue
-      const { probability } = entry.rule
+      const { fault, probability } = entry.rule
+      if (subjectOf(fault) !== subject || !isFor(entry.rule, request)) continue
       if (probability !== undefined && this.#random.next() >= probability) continue
       if (--entry.left <= 0) this.#rules.delete(entry)
-      faults.push(entry.rule.fault)
+      faults.push(fault)
+      if (fault.type !== 'delay') break
     }
     return faults
   }
@@ -162,7 +165,7 @@ class FaultyTransport implements Faults {
           throw new KubeError('BadResponse', 'an event of the stream cannot be read')
         }
         const { type } = event.value as { readonly type?: string }
-        if (type !== 'BOOKMARK' && this.#drawFaults(request, 'change').length > 0) continue
+        if (type !== 'BOOKMARK' && this.#drawFaults(request, 'event').length > 0) continue
         yield event.value
       }
     } catch (error) {
@@ -206,16 +209,29 @@ type Fault =
    */
   | { readonly type: 'lose' }
 
-/** A fault, and which requests get it. Without `methods`, `pathPrefix` and `stream` the rule matches every request. */
+/** What a fault affects: a request, a stream from its opening on, or one event of a stream. */
+type Subject = 'request' | 'stream' | 'event'
+
+function subjectOf(fault: Fault): Subject {
+  if (fault.type === 'lose') return 'event'
+  return 'afterEvents' in fault ? 'stream' : 'request'
+}
+
+/**
+ * A fault, and which requests get it. Without `methods`, `pathPrefix` and `stream` the rule matches every request, or
+ * every watch if the fault affects only watches.
+ */
 export interface FaultRule {
   readonly fault: Fault
   readonly methods?: readonly ApiRequest['method'][]
   readonly pathPrefix?: string
   /** True: only watches. False: only other requests. */
   readonly stream?: boolean
-  /** The probability of the fault, 0 to 1, for each matching request or, with `lose`, for each event. @default 1 */
+  /** The probability of the fault, 0 to 1, for each matching request, stream or, with `lose`, event. @default 1 */
   readonly probability?: number
-  /** The rule ends after this many faults. @default no limit */
+  /**
+   * The rule ends after this many faults. `cut`, `end` and `stall` count when their stream opens. @default no limit
+   */
   readonly times?: number
 }
 

@@ -181,6 +181,51 @@ test('a rule applies by method, path prefix, stream, count and probability', asy
   assert.equal(await codeOfGet(), 'ok')
 })
 
+test('a rule for streams is counted by a stream that opens, not by a list or by a watch that is refused', async () => {
+  const { api, time } = await faulty(
+    { fault: { type: 'cut', afterEvents: 0 }, times: 1 },
+    { fault: { type: 'status', status: 503 }, stream: true, times: 1 },
+  )
+  const listed = outcomeOf(api.list(endpoints))
+  await time.advance(0)
+  assert.equal(listed.code, 'ok')
+  const controller = new AbortController()
+  const codes: (string | undefined)[] = []
+  for (let watch = 0; watch < 3; watch++) {
+    const { outcome } = follow(api, controller.signal)
+    await time.advance(0)
+    codes.push(outcome.code)
+  }
+  assert.deepEqual(codes, ['ServerError', 'Unreachable', undefined])
+  controller.abort()
+  await time.advance(0)
+})
+
+test('each rule with a count causes its own fault, even if a request matches several rules', async () => {
+  const { api, embedded, time } = await faulty(
+    { fault: { type: 'refuse' }, times: 1 },
+    { fault: { type: 'drop', lost: 'answer' }, times: 1 },
+    { fault: { type: 'garbage' }, times: 1 },
+    { fault: { type: 'status', status: 503 }, times: 1 },
+    { fault: { type: 'lose' }, times: 1 },
+    { fault: { type: 'lose' }, times: 1 },
+  )
+  const codes: (string | undefined)[] = []
+  for (let request = 0; request < 5; request++) {
+    const outcome = outcomeOf(api.get(endpoints, ref))
+    await time.advance(10_000)
+    codes.push(outcome.code)
+  }
+  assert.deepEqual(codes, ['Unreachable', 'Timeout', 'BadResponse', 'ServerError', 'ok'])
+  const controller = new AbortController()
+  const { received } = follow(api, controller.signal)
+  for (const name of ['b', 'c']) await embedded.api.create(endpoints, { metadata: { namespace: 'default', name } })
+  await time.advance(0)
+  assert.deepEqual(received, ['ADDED c'])
+  controller.abort()
+  await time.advance(0)
+})
+
 test('a stream breaks, ends or stalls after the number of events in the rule', async () => {
   for (const [type, code] of [
     ['cut', 'Unreachable'],

@@ -24,7 +24,7 @@ export interface ManagedEntry {
   readonly manager: string
   readonly operation: 'Update' | 'Apply'
   readonly apiVersion: string
-  /** Missing if no apply of this manager has changed the object so far, and perhaps in an entry that a client sent. */
+  /** Missing in an entry of applies that have changed nothing so far, and perhaps in an entry that a client sent. */
   readonly time?: string | undefined
   readonly fieldsType: 'FieldsV1'
   readonly fieldsV1: FieldSet
@@ -94,13 +94,17 @@ const OLD_UPDATES = 'ancient-changes'
 
 /**
  * Limits the entries of updates to {@link MOST_UPDATERS} by merging the oldest ones (apimachinery's capmanagers.go).
- * Only entries of the same version are merged, so more may remain. Without the limit, each new manager would make the
- * object longer, and each write slower.
+ * Only entries of the same version are merged, so more may remain. A version gets only one merged entry: if it already
+ * has one that is not its oldest entry, the oldest stays, and the next ones are merged. If that one is itself the next,
+ * upstream loses its fields; here it keeps them. Without the limit, each new manager would make the object longer, and
+ * each write slower.
  */
 function capped(entries: ManagedFields): ManagedFields {
   const updaters = inStoredOrder(entries.filter(({ operation }) => operation === 'Update'))
   const most = entries.length - updaters.length + MOST_UPDATERS
   const left = new Set(entries)
+  const isMerged = ({ manager, subresource }: ManagedEntry) => manager === OLD_UPDATES && subresource === undefined
+  const mergedOf = new Map(updaters.filter(isMerged).map((old) => [old.apiVersion, old]))
   const oldest = new Map<string, ManagedEntry>()
   for (const old of updaters) {
     if (left.size <= most) break
@@ -109,10 +113,11 @@ function capped(entries: ManagedFields): ManagedFields {
       oldest.set(old.apiVersion, old)
       continue
     }
+    const before = mergedOf.get(old.apiVersion) ?? first
     const { subresource: _subresource, ...update } = old
-    const merged = { ...update, manager: OLD_UPDATES, fieldsV1: union(first.fieldsV1, old.fieldsV1) }
-    oldest.set(old.apiVersion, merged)
-    left.delete(first)
+    const merged = { ...update, manager: OLD_UPDATES, fieldsV1: union(before.fieldsV1, old.fieldsV1) }
+    mergedOf.set(old.apiVersion, merged)
+    left.delete(before)
     left.delete(old)
     left.add(merged)
   }

@@ -33,6 +33,45 @@ test('beyond ten managers the oldest merge into ancient-changes, and every field
   assert.equal(owned.filter((step) => step.startsWith('f:')).length, 31)
 })
 
+test('updates of one second merge into a single ancient-changes per version, as in upstream', async () => {
+  const embedded = await Embedded.started()
+  await embedded.send('POST', `${maps}?fieldManager=a01`, { metadata: { name: 'a' }, data: { 'key-1': 'x' } })
+  const update = async (manager: string) => {
+    const body = { data: { [`key-${manager}`]: 'x' } }
+    await embedded.send('PATCH', `${map}?fieldManager=${manager}`, body, 'application/merge-patch+json')
+  }
+  for (let index = 2; index <= 12; index++) await update(`a${String(index).padStart(2, '0')}`)
+  const owners = await ownersOf(embedded)
+  const later = ['a05', 'a06', 'a07', 'a08', 'a09', 'a10', 'a11', 'a12']
+  assert.deepEqual(
+    owners.map(({ manager }) => manager),
+    ['a03', ...later, 'ancient-changes'],
+  )
+  const merged = owners.at(-1)?.fieldsV1['f:data'] ?? {}
+  assert.deepEqual(Object.keys(merged).sort(), ['.', 'f:key-1', 'f:key-a02', 'f:key-a04'])
+})
+
+test('a merged entry that comes second by name loses no fields', async () => {
+  const embedded = await Embedded.started()
+  const patch = (manager: string) =>
+    embedded.send(
+      'PATCH',
+      `${map}?fieldManager=${manager}`,
+      { data: { [manager]: 'x' } },
+      'application/merge-patch+json',
+    )
+  await embedded.send('POST', `${maps}?fieldManager=aa`, { metadata: { name: 'a' }, data: { aa: 'x' } })
+  const managers = ['ab', 'ac', ...Array.from({ length: 9 }, (_, index) => `b${index}`)]
+  for (const manager of managers) await patch(manager)
+  const owners = await ownersOf(embedded)
+  assert.deepEqual(
+    owners.map(({ manager }) => manager),
+    ['ac', 'ancient-changes', ...managers.slice(3)],
+  )
+  const owned = owners.flatMap(({ fieldsV1 }) => Object.keys(fieldsV1['f:data'] ?? {}))
+  assert.equal(owned.filter((step) => step.startsWith('f:')).length, 12)
+})
+
 test('malformed managedFields are ignored, and ownership still causes conflicts afterwards', async () => {
   const embedded = await Embedded.started()
   await embedded.send('POST', `${maps}?fieldManager=creator`, { metadata: { name: 'a' }, data: { x: '1' } })

@@ -55,9 +55,10 @@ export interface StartedApiServer extends AsyncDisposable {
   readonly faults: Faults
   /**
    * Resolves to the first state of an object for which `condition` is true. Starts with the present state and misses no
-   * later state while its watch lasts. The state is undefined while the object does not exist: to wait for a deletion,
-   * pass `(object) => object === undefined`. Injected faults have no effect. The object is frozen; its times are
-   * strings.
+   * later state while its watch lasts. When the watch ends, such as by a compaction or a new definition of the kind,
+   * starts again with the state at that time. The state is undefined while the object does not exist: to wait for a
+   * deletion, pass `(object) => object === undefined`. Injected faults have no effect. The object is frozen; its times
+   * are strings.
    * @param condition by default, that the object exists
    * @throws ConditionNotMet after `timeoutMs`, with the last state; TypeError if the kind is not served, if a name or
    * needed namespace is missing, or if the condition is async; what `condition` throws; the reason of `signal`; an
@@ -82,7 +83,8 @@ const WAIT_MS = 4000
 
 /**
  * Starts an embedded API server for tests, development and drills, with a new certificate and token; by default on a
- * free loopback port. Its only controller empties namespaces that are being deleted. Keeps its state in memory.
+ * free loopback port. Has no controllers, but empties namespaces that are being deleted, and removes the objects of
+ * deleted CustomResourceDefinitions. Keeps its state in memory.
  * @throws ListenError; RefusedObject; TypeError for invalid options
  */
 export async function startApiServer(options: StartApiServerOptions = {}): Promise<StartedApiServer> {

@@ -35,9 +35,10 @@ const REFUSALS_TO_REPORT = 2
  * Reads the readiness of an API server with GET /readyz?verbose.
  *
  * HTTP 200 means ready, 5xx not ready. If the path ends in /readyz, `answers` requests /livez?exclude=etcd with the
- * same prefix, to find out whether the server answers at all. While there are no credentials, both requests are anonymous, because a server can be alive
- * although we have no token. An answer of 3xx or 4xx does not show whether the server is ready, and is `refused`: the
- * configuration causes 401, 403, 404 and redirects, and the server sends 429 before it handles the request.
+ * same prefix, to find out whether the server answers at all. While there are no credentials, both requests are
+ * anonymous, because a server can be alive although we have no token. An answer of 3xx or 4xx does not show whether the
+ * server is ready, and is `refused`: the configuration causes 401, 403, 404 and redirects, and the server sends 429
+ * before it handles the request.
  */
 export function httpReadiness(options: HttpReadinessOptions): Readiness {
   const {

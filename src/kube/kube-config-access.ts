@@ -45,8 +45,8 @@ export interface ResolvedKubeConfig {
  * `clientcmd/validation.go`, and whether token files, certificates and keys can be read and used. An exec plugin must
  * not require a terminal. Throws a KubeConfigError.
  *
- * `checkedFiles`: a check reads its file synchronously, so a file that hangs blocks the program. A program that runs for
- * long reads its files again anyway. So it checks only the file of the certificate authority at the start
+ * `checkedFiles`: a check reads its file synchronously, so a file that hangs blocks the program. A program that runs
+ * for long reads its files again anyway. So it checks only the file of the certificate authority at the start
  * (`authority`), and no file at a reload (`none`).
  */
 export function resolveAccess(

@@ -8,7 +8,7 @@ export interface Moment {
   readonly histories: readonly MemberHistory[]
   readonly listings: readonly Successor[]
   readonly requests: readonly ObservedRequest[]
-  /** How many writes each master, by name, sent in the last ten seconds. New Events do not count. */
+  /** How many writes each master, by name, sent in the last ten seconds. Events do not count. */
   readonly writes: ReadonlyMap<string, number>
   /** The observations of objects other than the lists since the last moment, each with the one before it. */
   readonly objects: readonly { readonly found: ObservedObjects; readonly before: ObservedObjects | undefined }[]

@@ -22,7 +22,7 @@ export function excessiveWrites({ writes, bounds }: Moment): readonly Breach[] {
     .map(([by, count]) => ({ of: by, detail: `${by} wrote ${count} times in 10 s` }))
 }
 
-/** Writes although nothing has changed for the recovery time. Writes of leases and new Events do not count. */
+/** Writes although nothing has changed for the recovery time. Writes of leases and Events do not count. */
 export function writtenInQuiet(moment: Moment): readonly Breach[] {
   const { requests, histories, changedAtMs, leasesSinceMs } = moment
   const writes = requests.filter((one) => isWrite(one) && !one.request.path.includes('/leases'))

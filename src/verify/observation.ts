@@ -28,9 +28,14 @@ interface ObservedPort {
   readonly nodePort: number | undefined
 }
 
-/** Whether the request is a write, except one that creates an Event. */
+/** Whether the request is a write, except one of an Event. */
 export function isWrite({ request }: ObservedRequest): boolean {
-  return request.method !== 'GET' && !request.path.endsWith('/events')
+  return request.method !== 'GET' && !isOfEvents(request.path)
+}
+
+/** Whether it is the path of Events, or of one Event. A write there causes no work for other masters. */
+export function isOfEvents(path: string): boolean {
+  return /\/namespaces\/[^/]+\/events(\/[^/]+)?$/.test(path)
 }
 
 /** The addresses that Endpoints or EndpointSlice `default/kubernetes` lists, from `atMs` on. */
@@ -55,7 +60,7 @@ export interface Bounds {
   readonly agreementMs: number
   /** How long after the last fault the fleet may be out of sync. An outage ends when the API server accepts a write. */
   readonly recoveryMs: number
-  /** How many writes one master may send in ten seconds. New Events do not count. */
+  /** How many writes one master may send in ten seconds. Events do not count. */
   readonly writesPerTenSeconds: number
 }
 

@@ -90,6 +90,7 @@ const stories: Stories = {
     () => {
       const story = storyOfThree()
       for (let done = 0; done < 50; done++) story.request('a', 'GET', SLICE).request('a', 'POST', EVENTS)
+      for (let done = 0; done < 50; done++) story.request('a', 'PATCH', `${EVENTS}/kubernetes.18c1`)
       return story.wait(1_000)
     },
   ],
@@ -114,6 +115,13 @@ const stories: Stories = {
         .request('a', 'POST', EVENTS)
         .request('a', 'GET', SLICE)
         .wait(500),
+  ],
+  'the count of a repeated Event is written when everything has been in sync for long': [
+    () => storyOfThree().wait(60_000).request('a', 'PATCH', `${EVENTS}/kubernetes.18c1`).wait(500),
+  ],
+  'a write in a namespace with the name events when everything has been in sync for long': [
+    () => storyOfThree().wait(60_000).request('a', 'PUT', '/api/v1/namespaces/events/endpoints').wait(500),
+    'quiet-when-in-sync',
   ],
   'a write soon after a master died': [
     () =>

@@ -1,3 +1,4 @@
+import { isOfEvents } from '../../verify/observation.ts'
 import { type DrillEvent, type EventOf, ObservedFleet } from '../event.ts'
 import type { Distribution, Figures, Sample } from './report.ts'
 
@@ -280,8 +281,7 @@ class TrafficMeter {
       this.#met[event.outcome]++
       if (event.outcome !== 'served' && view.isStopped(event.address)) this.#notServedAfterStop++
     }
-    // Creations of Events do not count, because they cause no work for other masters.
-    if (event.type === 'write' && !event.path.endsWith('/events')) this.#write(event.master, event.atMs)
+    if (event.type === 'write' && !isOfEvents(event.path)) this.#write(event.master, event.atMs)
   }
 
   /** Ends a run, so that the times of its writes do not count for the next run. */

@@ -312,6 +312,7 @@ test('mostInTenSeconds is the most writes of one master in any ten seconds, with
     ...[1000, 5000, 10_999, 11_000, 30_000].map((atMs) => write(atMs, 1)),
     ...[2000, 2001].map((atMs) => write(atMs, 2)),
     ...[2000, 2001, 2002, 2003].map((atMs) => write(atMs, 2, '/api/v1/namespaces/default/events')),
+    ...[2004, 2005].map((atMs) => write(atMs, 2, '/apis/events.k8s.io/v1/namespaces/default/events/kubernetes.18c1')),
   )
   assert.deepEqual(writes, { total: 7, mostInTenSeconds: 3 })
 })

@@ -55,9 +55,12 @@ export function judgeEndpoints(
   if (unusable.length > 0) findings.push(finding('addresses that clients can reach', unusable.join(', ')))
   if (twice.length > 0) findings.push(finding('each address once', `${twice.join(', ')} more than once`))
   if (notReady.length > 0) findings.push(finding('no notReadyAddresses', `not ready: ${notReady.join(', ')}`))
-  const ports = wanted?.subsets?.[0]?.ports ?? []
-  const wrong = subsets.find((subset) => !samePorts(subset.ports ?? [], ports))
-  if (listed.length > 0 && wrong !== undefined) findings.push(finding(portsText(ports), portsText(wrong.ports)))
+  const securePort = securePortOf(context)
+  if (listed.length > 0 && securePort !== undefined) {
+    const ports = endpointPorts(securePort)
+    const wrong = subsets.find((subset) => !samePorts(subset.ports ?? [], ports))
+    if (wrong !== undefined) findings.push(finding(portsText(ports), portsText(wrong.ports)))
+  }
   if (current.metadata?.labels?.[SKIP_MIRROR_LABEL] !== 'true') {
     findings.push(finding(`label ${SKIP_MIRROR_LABEL}=true`, 'no such label, so the Endpoints are mirrored too'))
   }

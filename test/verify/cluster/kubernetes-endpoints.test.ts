@@ -140,6 +140,25 @@ test('each defect of the Endpoints that misleads clients gives one finding', () 
   }
 })
 
+test('Endpoints without a usable address are compared with the known port', () => {
+  const found = (port: number) => {
+    const endpoints = endpointsWith([{ addresses: ipsOf(['127.0.0.1']), ports: https(port) }])
+    const slices = [sliceOf(['127.0.0.1'])]
+    return findings(byEndpoints({ endpoints, slices, service: { type: 'read', value: service } }))
+  }
+  const unusable = ['addresses that clients can reach', '127.0.0.1']
+  assert.deepEqual(found(6443), [unusable])
+  assert.deepEqual(found(7443), [unusable, ['port https 6443/TCP', 'port https 7443/TCP']])
+})
+
+test('if no port of the API servers is known, ports are not compared', () => {
+  const empty = { addresses: ipsOf([A]) }
+  assert.deepEqual(findings(byEndpoints({ endpoints: endpointsWith([empty, { ...empty, ports: https() }]) })), [
+    ['one subset', '2 subsets'],
+    ['each address once', `${A} more than once`],
+  ])
+})
+
 test('the first subset with ports other than expected is reported; a subset without addresses has no port finding', () => {
   const read = { type: 'read', value: service } as const
   const wrong = { addresses: ipsOf([B]), ports: https(7443) }

@@ -142,6 +142,8 @@ function commandFlags({ settings }: Resolved): CommandFlags {
   const given = (keys: readonly string[]): readonly string[] =>
     settings
       .filter(({ key, source }) => keys.includes(key) && (source.type === 'flag' || source.type === 'file'))
+      // `--in-cluster=false` names no cluster.
+      .filter(({ value }) => value !== false)
       .map(({ key, value }) => `--${flagOf(key)}=${value}`)
   const access = given(['kubeconfig', 'inCluster'])
   return {

@@ -182,18 +182,17 @@ test('if $KUBECONFIG names the cluster, commands of this program have it as a fl
   writeFileSync(kubeconfig, server.kubeconfig)
   writeFileSync(join(directory, 'env'), `KUBECONFIG=${kubeconfig}:${directory}/other\n`)
   const checked = ['--only=expected-masters', '--expect-addresses=192.0.2.1']
-  const { stdout } = await runProgram(
-    t,
-    ['verify', '--output=json', ...checked],
-    [`--env-file=${join(directory, 'env')}`],
-  )
-  const { checks } = reportSchema.parse(JSON.parse(stdout))
-  const findings = checks.flatMap((check) => (check.status === 'failed' ? check.findings : []))
   const evict = `apiserver-bootstrap masters evict 192.0.2.2 --yes --kubeconfig=${kubeconfig}`
-  assert.deepEqual(
-    findings.map(({ repair }) => repair),
-    [evict],
-  )
+  for (const more of [[], ['--in-cluster=false']]) {
+    const args = ['verify', '--output=json', ...checked, ...more]
+    const { stdout } = await runProgram(t, args, [`--env-file=${join(directory, 'env')}`])
+    const { checks } = reportSchema.parse(JSON.parse(stdout))
+    const findings = checks.flatMap((check) => (check.status === 'failed' ? check.findings : []))
+    assert.deepEqual(
+      findings.map(({ repair }) => repair),
+      [evict],
+    )
+  }
 })
 
 const every = report(

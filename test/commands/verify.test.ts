@@ -78,6 +78,7 @@ test('an unreachable cluster gives exit code 3 and one line', async (t) => {
 test('a wrong flag or expectation file gives exit code 2', async (t) => {
   const wrong = join(await tempDir(t), 'kubeconfig')
   writeFileSync(wrong, 'clusters: 7')
+  const sound = writeKubeconfig(`${wrong}.sound`, { server: 'http://127.0.0.1:1' })
   const expected = `${wrong}.yaml`
   const head = 'apiVersion: apiserver-bootstrap/v1alpha1\nkind: VerifyExpectations\n'
   writeFileSync(expected, `${head}expectMasters: many\nexpectAdresses: [192.0.2.1]\nskip: [nonsense]\n`)
@@ -89,6 +90,10 @@ test('a wrong flag or expectation file gives exit code 2', async (t) => {
     [['--advertise-address=192.0.2.1'], /unknown option/],
     [['--probe', '--probe-map=192.0.2.1'], /^--probe-map: "192\.0\.2\.1" is not ADDRESS=HOST:PORT/],
     [['--probe', '--probe-map=192.0.2.1=here'], /^--probe-map: "here" is not HOST:PORT/],
+    [
+      ['--only=node-ports', '--skip=node-ports', '--wait=60s', `--kubeconfig=${sound}`],
+      /^only, skip: no check is left/,
+    ],
     [['--watch-writers=10ms'], /^--watch-writers: must be at least 1s/],
     [['--expect=/nowhere'], /^--expect: cannot read \/nowhere: no such file$/],
     [[`--expect=${expected}`], /:3:16: expectMasters: must be a whole number/],

@@ -1,3 +1,4 @@
+import { InvalidInputError } from '../../documents/validation.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { RemoteError } from '../../runtime/errors.ts'
 import { type CheckId, checkIds, checkTexts } from './check-ids.ts'
@@ -71,10 +72,13 @@ export interface WaitOptions extends VerifyOptions {
  * Checks a cluster until no check fails and at least one held, until `waitMs` has passed, or until the signal is
  * aborted. Resolves with the last report. Tries again while the cluster does not answer, and rejects with a RemoteError
  * if the last attempt got no answer. Rejects with the reason of the signal if that is aborted before the end of the
- * first attempt.
+ * first attempt, and with an InvalidInputError if `only` and `skip` leave no check.
  */
 export async function verifyUntil(options: WaitOptions): Promise<VerifyReport> {
   const { clock, waitMs, onProgress, signal } = options
+  if (chosenChecks(options).length === 0) {
+    throw new InvalidInputError([{ where: 'only, skip', message: 'no check is left to run' }])
+  }
   const endMs = clock.monotonicMs() + waitMs
   let awaited = ''
   let attempt: VerifyReport | RemoteError | undefined
@@ -172,8 +176,8 @@ export interface VerifyClusterOptions extends Pick<VerifyOptions, 'only' | 'skip
 /**
  * Checks a cluster in tests, as the command `verify` does. The first argument is the connection from `connect`, or the
  * `api`, `clock` and `readiness` of an API server in this process. Writes nothing. Rejects with a KubeError if the
- * cluster does not answer, with a TypeError for an unknown check, and with the reason of the signal if that is aborted
- * before the first report.
+ * cluster does not answer, with a TypeError for an unknown check, with an InvalidInputError if `only` and `skip` leave
+ * no check, and with the reason of the signal if that is aborted before the first report.
  */
 export async function verifyCluster(
   { api, clock, readiness }: Pick<ClusterSource, 'api' | 'readiness'> & { readonly clock: Clock },

@@ -19,7 +19,7 @@ import type { ApiRequest, Transport } from '../../../src/kube/transport.ts'
 import { parseCidr } from '../../../src/net/cidr.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
-import { checkTexts } from '../../../src/verify/cluster/check-ids.ts'
+import { checkIds, checkTexts } from '../../../src/verify/cluster/check-ids.ts'
 import { chosenChecks } from '../../../src/verify/cluster/evaluate.ts'
 import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { ClusterSource } from '../../../src/verify/cluster/read-cluster.ts'
@@ -404,6 +404,18 @@ test('verifyCluster checks a cluster from a test', async () => {
   const report = await settle(verifyCluster({ api, clock: time.view() }, { expect: { masters: 1 } }))
   assert.ok(report.holds)
   assert.ok(report.results.some(({ id, status }) => id === 'expected-masters' && status === 'held'))
+})
+
+test('a choice that leaves no check is refused at once', async () => {
+  const { api, time, settle } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const refused = (choice: Parameters<typeof verifyCluster>[1]) =>
+    assert.rejects(settle(verifyCluster({ api, clock: time.view() }, choice)), {
+      code: 'InvalidInput',
+      message: 'only, skip: no check is left to run',
+    })
+  await refused({ only: [] })
+  await refused({ skip: checkIds })
+  await refused({ only: ['ip-addresses'], skip: ['ip-addresses'] })
 })
 
 test('on a control plane without Services, Pods and Nodes every check except system-namespaces is skipped with a reason', async () => {

@@ -82,8 +82,13 @@ const serviceRange = {
 export const verifyOptions = {
   title: 'Checks',
   options: {
-    only: { schema: checkList, metavar: 'LIST', description: 'only these checks, by their ids', unset: 'all' },
-    skip: { schema: checkList, metavar: 'LIST', description: 'all checks but these' },
+    only: {
+      schema: checkList,
+      metavar: 'LIST',
+      description: 'only these checks, by their ids',
+      unset: 'all, except those whose flag is not given',
+    },
+    skip: { schema: checkList, metavar: 'LIST', description: 'leave out these checks, by their ids' },
     expectAddresses: {
       schema: z.array(parsedText(parseAddress, ({ text }) => text)).check(z.minLength(1, 'needs at least one address')),
       metavar: 'LIST',

@@ -49,11 +49,11 @@ export const invariants = {
     broken: removedByOthers,
   },
   'no-address-goes-without-cause': {
-    sentence: 'No address is removed while one of its masters has no cause to leave.',
+    sentence: 'An address is removed only if all of its masters have a cause to leave.',
     broken: removedWithoutCause,
   },
   'no-address-comes-without-cause': {
-    sentence: 'No address is added that nobody can hold a lease for.',
+    sentence: 'An address is added only if somebody may hold a lease for it.',
     broken: addedWithoutCause,
   },
   'listed-master-stays': {
@@ -81,7 +81,7 @@ export const invariants = {
     broken: stillOutOfSync,
   },
   'quiet-when-in-sync': {
-    sentence: 'While in sync, only leases are written.',
+    sentence: 'While in sync, only leases and Events are written.',
     broken: writtenInQuiet,
   },
   'writes-bounded': {

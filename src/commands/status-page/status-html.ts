@@ -134,7 +134,7 @@ const follow = () => {
   }
   source.onerror = () => {
     say('the last state that was received; the connection is lost, trying again')
-    // A browser does not try again by itself when it was refused.
+    // A browser does not reconnect by itself after a refusal.
     if (source.readyState === EventSource.CLOSED) setTimeout(follow, 5000)
   }
 }

@@ -9,7 +9,7 @@ import {
   latenessOf,
   listedNow,
   type Moment,
-  mayHaveMissedTick,
+  mayHaveOmittedRenewal,
   mustHaveRemoved,
   names,
   observers,
@@ -72,7 +72,7 @@ function goneWithoutCause(moment: Moment): readonly (Breach & { readonly byOther
     const { atMs, object } = listing
     const ageMs = ageOf(listing, histories)
     if (history.hasCauseToGo(atMs) || (ageMs > 0 && atMs - causeAtMs <= ageMs)) return []
-    if (sharesShorterLease(history, histories) || mayHaveMissedTick(history, moment)) return []
+    if (sharesShorterLease(history, histories) || mayHaveOmittedRenewal(history, moment)) return []
     const restarted = atMs - startedAtMs < ttlMs
     const shutdown = histories.some(
       (other) => other !== history && atMs - (other.stoppedSinceMs ?? Number.NEGATIVE_INFINITY) < SHUTDOWN_MS,
@@ -133,11 +133,15 @@ function removals({ listings, histories }: Moment): readonly Removal[] {
 
 /** Masters that are removed for unreadiness, although the other servers are or were unready at the same time. */
 export function leavesForUnready(moment: Moment): readonly Breach[] {
-  return [...leavesToUnready(moment), ...statedAmongUnready(moment), ...goesAmongFailing(moment)]
+  return [
+    ...removedInFavourOfUnready(moment),
+    ...removedAfterStatingUnready(moment),
+    ...removedAfterCommonFailure(moment),
+  ]
 }
 
 /** Ready masters that are removed because they had published their unreadiness while no other master was ready. */
-function statedAmongUnready(moment: Moment): readonly Breach[] {
+function removedAfterStatingUnready(moment: Moment): readonly Breach[] {
   const { histories } = moment
   // The lease of a kube-apiserver always counts as ready, so an unready master may leave in its favour.
   if (histories.some(({ kind }) => kind === 'kube-apiserver')) return []
@@ -158,38 +162,38 @@ function statedAmongUnready(moment: Moment): readonly Breach[] {
 }
 
 /** Masters that are removed just after the first server recovered, although all servers had failed together. */
-function goesAmongFailing(moment: Moment): readonly Breach[] {
+function removedAfterCommonFailure(moment: Moment): readonly Breach[] {
   const { histories } = moment
   // The lease of a kube-apiserver, or of a master with the gate `startup`, always counts as ready. With slow messages a
   // master learns late about the other masters. While requests or probes fail by a fault, the server itself may serve.
   const mayExplainRemoval = histories.some(
-    ({ kind, lagMs, state, impairedAtMs, readiness: { unserving } }) =>
+    ({ kind, lagMs, state, impairedAtMs, readiness: { notServing } }) =>
       kind === 'kube-apiserver' ||
       lagMs > 0 ||
-      impairedAtMs >= (unserving?.sinceMs ?? Number.POSITIVE_INFINITY) ||
+      impairedAtMs >= (notServing?.sinceMs ?? Number.POSITIVE_INFINITY) ||
       !state.leavesWhenUnready,
   )
   if (mayExplainRemoval) return []
   return removals(moment)
     .filter(({ listing: { atMs }, history }) => {
-      const own = history.readiness.unservingInPlace
+      const own = history.readiness.notServingIfListed
       if (own === undefined || history.hasCauseBesideUnready(atMs)) return false
       if (atMs - own.untilMs > RESTATED_MS || sharesShorterLease(history, histories)) return false
       const together = histories.filter(
         ({ goneSinceMs, state }) =>
           state.running || goneSinceMs === undefined || own.sinceMs - goneSinceMs <= LONG_GONE_MS,
       )
-      const firstMs = Math.min(...together.map(({ readiness }) => readiness.unserving?.untilMs ?? 0))
+      const firstMs = Math.min(...together.map(({ readiness }) => readiness.notServing?.untilMs ?? 0))
       const failedTogether = together.every(
-        ({ readiness: { unserving }, state }) =>
+        ({ readiness: { notServing }, state }) =>
           state.running &&
-          unserving !== undefined &&
-          unserving.sinceMs <= own.sinceMs &&
-          unserving.untilMs - unserving.sinceMs >= faultTimes.noticedMs,
+          notServing !== undefined &&
+          notServing.sinceMs <= own.sinceMs &&
+          notServing.untilMs - notServing.sinceMs >= faultTimes.noticedMs,
       )
       // At the latest of these times, the master that recovers first began to see all servers fail together.
-      const sinceMs = together.map(({ readiness: { unserving }, startedAtMs }) =>
-        Math.max(unserving?.sinceMs ?? 0, startedAtMs),
+      const sinceMs = together.map(({ readiness: { notServing }, startedAtMs }) =>
+        Math.max(notServing?.sinceMs ?? 0, startedAtMs),
       )
       const failedMs = firstMs - Math.max(...sinceMs)
       const togetherMs = readyToConfirmMs(failedMs - faultTimes.noticedMs) - STATED_MS
@@ -201,7 +205,7 @@ function goesAmongFailing(moment: Moment): readonly Breach[] {
     }))
 }
 
-function leavesToUnready({ listings, histories }: Moment): readonly Breach[] {
+function removedInFavourOfUnready({ listings, histories }: Moment): readonly Breach[] {
   return listings.flatMap((successor) => {
     const { listing } = successor
     const addresses = removedAddresses(successor)
@@ -307,7 +311,7 @@ export function healthyAndMissing(moment: Moment): readonly Breach[] {
       !listed.includes(history.address) &&
       history.isSettled(nowMs) &&
       !sharesShorterLease(history, histories) &&
-      !mayHaveMissedTick(history, moment),
+      !mayHaveOmittedRenewal(history, moment),
   )
   if (missing.length === 0) return []
   // Masters of this program correct an overwrite at once, kube-apiservers only at their next tick.

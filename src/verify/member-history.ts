@@ -8,7 +8,7 @@ const REFUSED_MS = 10_000
 /** How much later than its interval a renewal may be, in milliseconds. */
 const RENEWAL_MS = 500
 /** A state counts as present for this long, in milliseconds, because checks are up to a second apart. */
-const SEEN_MS = 1_000
+const PRESENT_MS = 1_000
 /** An outage lasts up to this much longer for a member, in milliseconds, because the member must connect again. */
 const RECONNECTED_MS = 1_000
 /** How long a process with a ready server needs to get its lease, in milliseconds. */
@@ -65,7 +65,7 @@ export class MemberHistory {
   #unhealthy: { forMs: number; sinceMs: number | undefined } = { forMs: 0, sinceMs: undefined }
   #settledAtMs: number | undefined
   /** Whether the member was stopped, and its server did not answer at some moment since. */
-  #asksInVain = false
+  #serverWasSilent = false
   #connectedSinceMs: number | undefined
   /** The period in which no lease could expire, and through which the member held its lease. */
   #throughOutage: Period | undefined
@@ -141,7 +141,7 @@ export class MemberHistory {
     // A life that has never been ready has no lease of its own to remove.
     if (!withdrawsOnStop || hasBeenReady === false) return undefined
     if (this.stoppedSinceMs === undefined || this.#connectedSinceMs === undefined) return undefined
-    return Math.max(this.stoppedSinceMs, this.#connectedSinceMs) + (this.#asksInVain ? ASKS_MS : 0)
+    return Math.max(this.stoppedSinceMs, this.#connectedSinceMs) + (this.#serverWasSilent ? ASKS_MS : 0)
   }
 
   /**
@@ -250,7 +250,7 @@ export class MemberHistory {
     this.#slackMs = Math.min(this.#slackMs, slackOf(state))
     // A master with the impairment `rest` renews its lease as usual.
     const renews = isImpaired && state.impaired !== 'lease' && state.running && state.serves && state.renewing
-    if (renews && this.#isPlaced(nowMs) && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
+    if (renews && this.#wasJustListed(nowMs) && this.#life.hasLease && !this.isTooSlow && !this.#startedUnready)
       this.#settledAtMs = nowMs
     if (this.isSettled(nowMs)) {
       this.#settledAtMs = nowMs
@@ -287,7 +287,7 @@ export class MemberHistory {
       // A further outage counts only if masters can notice it, and if it began before the lease had expired.
       const counts =
         outage === undefined
-          ? this.#isPlaced(nowMs)
+          ? this.#wasJustListed(nowMs)
           : nowMs - sinceMs >= reconcileIntervalMs && sinceMs - outage.untilMs <= leaseTtlMs
       if (counts || outage?.sinceMs === sinceMs) this.#throughOutage = { sinceMs, untilMs: nowMs }
     }
@@ -305,15 +305,15 @@ export class MemberHistory {
     return nowMs - settledAtMs - notCountedMs > this.#slackMs - RENEWAL_MS - this.lagMs
   }
 
-  #isPlaced(nowMs: number): boolean {
-    return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= SEEN_MS
+  #wasJustListed(nowMs: number): boolean {
+    return this.#settledAtMs !== undefined && nowMs - this.#settledAtMs <= PRESENT_MS
   }
 
   #noteReadiness(nowMs: number): void {
     const { serves, connected, frozen, lifeCount } = this.state
     if (!serves || !connected || frozen || this.#isTakingOver(nowMs)) this.#troubledAtMs = nowMs
     this.readiness.note(nowMs, this.state, {
-      isPlaced: this.#isPlaced(nowMs),
+      wasJustListed: this.#wasJustListed(nowMs),
       startedUnready: this.#startedUnready,
       isImpaired: nowMs - this.impairedAtMs <= faultTimes.noticedMs,
       isAnother: lifeCount !== this.#lives,
@@ -323,7 +323,7 @@ export class MemberHistory {
 
   #noteLives(nowMs: number): void {
     const { stopping, lifeCount, hasBeenReady, answering, ready, serves, impaired, running, healthy } = this.state
-    this.#asksInVain = stopping && (this.#asksInVain || !answering)
+    this.#serverWasSilent = stopping && (this.#serverWasSilent || !answering)
     this.stoppedSinceMs = stopping ? (this.stoppedSinceMs ?? nowMs) : undefined
     if (stopping) this.#stopRequested = true
     if (lifeCount > this.#lives) {

@@ -102,7 +102,7 @@ export function sharesShorterLease({ address, ttlMs }: MemberHistory, all: reado
  * Service at the same moment as another client, the create is refused, because the ClusterIP is allocated. This tick
  * then renews no lease.
  */
-export function mayHaveMissedTick({ kind, state, ttlMs, lagMs }: MemberHistory, moment: Moment): boolean {
+export function mayHaveOmittedRenewal({ kind, state, ttlMs, lagMs }: MemberHistory, moment: Moment): boolean {
   const sinceMs = moment.nowMs - moment.objectsDamagedAtMs
   return kind === 'kube-apiserver' && sinceMs <= ttlMs + state.reconcileIntervalMs + lagMs
 }

@@ -21,7 +21,7 @@ export interface Period {
 
 export interface Circumstances {
   /** Whether the member was certainly listed within the last second. */
-  readonly isPlaced: boolean
+  readonly wasJustListed: boolean
   /** Whether the present life was started while the server was not ready. */
   readonly startedUnready: boolean
   /** Whether a fault may have made probes fail until a few seconds ago. */
@@ -37,15 +37,15 @@ export interface Circumstances {
  */
 export class ReadinessHistory {
   /** The last period in which the server did not serve, perhaps the present one; undefined if it always served. */
-  unserving: Period | undefined
+  notServing: Period | undefined
   /**
    * Since when the server has answered that it is unready, while its master could publish that. Undefined at other
    * times, and if the master was not listed when the server became unready: `isPlaced` becomes false soon after.
    */
   cleanlyUnreadySinceMs: number | undefined
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined
-  /** Whether the master was listed when {@link unserving} began, and has run without a break since. */
-  #wasPlaced = false
+  /** Whether the master was listed when {@link notServing} began, and has run without a break since. */
+  #wasListed = false
   #clean: Period | undefined
 
   /** Whether the server does not serve, or failed so recently that its master may still publish that. */
@@ -62,9 +62,9 @@ export class ReadinessHistory {
     return sinceMs === undefined ? this.#clean : { sinceMs, untilMs: Number.POSITIVE_INFINITY }
   }
 
-  /** {@link unserving}, if the master was listed when it began, and has run without a break since. */
-  get unservingInPlace(): Period | undefined {
-    return this.#wasPlaced ? this.unserving : undefined
+  /** {@link notServing}, if the master was listed when it began, and has run without a break since. */
+  get notServingIfListed(): Period | undefined {
+    return this.#wasListed ? this.notServing : undefined
   }
 
   /**
@@ -76,14 +76,14 @@ export class ReadinessHistory {
   }
 
   note(nowMs: number, state: MemberState, around: Circumstances): void {
-    if (!state.running || around.isAnother) this.#wasPlaced = false
+    if (!state.running || around.isAnother) this.#wasListed = false
     if (state.serves) this.#noteServing(nowMs, state, around.lagMs)
     else this.#noteFailing(nowMs, state, around)
   }
 
   #noteServing(nowMs: number, { impaired }: MemberState, lagMs: number): void {
-    const period = this.unserving
-    if (period?.untilMs === Number.POSITIVE_INFINITY) this.unserving = { ...period, untilMs: nowMs }
+    const period = this.notServing
+    if (period?.untilMs === Number.POSITIVE_INFINITY) this.notServing = { ...period, untilMs: nowMs }
     const unready = this.#unready
     // While a fault affects its probes, a master may not notice that its server is ready again.
     if (unready !== undefined && impaired === 'no') {
@@ -97,11 +97,11 @@ export class ReadinessHistory {
     this.cleanlyUnreadySinceMs = undefined
   }
 
-  #noteFailing(nowMs: number, state: MemberState, { isPlaced, startedUnready, isImpaired }: Circumstances): void {
+  #noteFailing(nowMs: number, state: MemberState, { wasJustListed, startedUnready, isImpaired }: Circumstances): void {
     const { answering, connected, running, ready, leavesWhenUnready, etcdFails, renewing, impaired } = state
-    if (this.unserving?.untilMs !== Number.POSITIVE_INFINITY) {
-      this.unserving = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
-      this.#wasPlaced = running && isPlaced
+    if (this.notServing?.untilMs !== Number.POSITIVE_INFINITY) {
+      this.notServing = { sinceMs: nowMs, untilMs: Number.POSITIVE_INFINITY }
+      this.#wasListed = running && wasJustListed
     }
     // Probes that hung before this moment count too.
     this.#unready ??= { sinceMs: nowMs - (isImpaired ? LEAVES_MS : 0), silent: false, servesSinceMs: undefined }
@@ -112,6 +112,6 @@ export class ReadinessHistory {
     // While a fault affects its requests, a master may not notice that its server is not ready.
     const clean = answering && (!ready || etcdFails) && impaired === 'no' && hasLease && leavesWhenUnready
     if (!clean) this.cleanlyUnreadySinceMs = undefined
-    else if (isPlaced) this.cleanlyUnreadySinceMs ??= nowMs
+    else if (wasJustListed) this.cleanlyUnreadySinceMs ??= nowMs
   }
 }

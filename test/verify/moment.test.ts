@@ -10,7 +10,7 @@ import {
   latenessOf,
   listedNow,
   type Moment,
-  mayHaveMissedTick,
+  mayHaveOmittedRenewal,
   mustHaveRemoved,
   names,
   observers,
@@ -96,7 +96,7 @@ test('a lease shared by several holders is as short as the shortest or slowest h
 
 test('after damage to objects a kube-apiserver may miss a tick for a TTL, an interval and its message delay', () => {
   const missed = (of: MemberHistory, sinceMs: number): boolean =>
-    mayHaveMissedTick(of, moment({ nowMs: 100_000, objectsDamagedAtMs: 100_000 - sinceMs, damagedAtMs: 100_000 }))
+    mayHaveOmittedRenewal(of, moment({ nowMs: 100_000, objectsDamagedAtMs: 100_000 - sinceMs, damagedAtMs: 100_000 }))
   const times = [0, 25_000, 25_001, 26_200, 26_201]
   assert.deepEqual(
     times.map((sinceMs) => missed(member('k', KUBE), sinceMs)),

@@ -13,7 +13,7 @@ class Noted {
   readonly history = new ReadinessHistory()
 
   at(nowMs: number, state: Partial<MemberState> = {}, around: Partial<Circumstances> = {}): this {
-    const usual = { isPlaced: true, startedUnready: false, isImpaired: false, isAnother: false, lagMs: 0 }
+    const usual = { wasJustListed: true, startedUnready: false, isImpaired: false, isAnother: false, lagMs: 0 }
     this.history.note(nowMs, { ...healthy, name: 'a', address: 'a', ...state }, { ...usual, ...around })
     return this
   }
@@ -29,7 +29,7 @@ test('a member that was always ready has no unready period and may not leave', (
   assert.equal(history.mayStillSeemUnready, false)
   assert.equal(history.mayLeave(10_000), false)
   assert.deepEqual(
-    [history.unserving, history.unservingInPlace, history.cleanlyUnready],
+    [history.notServing, history.notServingIfListed, history.cleanlyUnready],
     [undefined, undefined, undefined],
   )
 })
@@ -85,32 +85,32 @@ test('the time restarts whenever the server stops serving or its probes fail', (
   assert.equal(impaired.mayStillSeemUnready(64_000), false)
 })
 
-test('an unserving period lasts until the server serves again', () => {
+test('a period without service lasts until the server serves again', () => {
   const noted = new Noted().at(0).at(1_000, UNREADY).at(2_000, SILENT)
-  assert.deepEqual(noted.history.unserving, { sinceMs: 1_000, untilMs: EVER })
-  assert.deepEqual(noted.at(3_000).at(4_000).history.unserving, { sinceMs: 1_000, untilMs: 3_000 })
-  assert.deepEqual(noted.at(5_000, UNREADY).history.unserving, { sinceMs: 5_000, untilMs: EVER })
+  assert.deepEqual(noted.history.notServing, { sinceMs: 1_000, untilMs: EVER })
+  assert.deepEqual(noted.at(3_000).at(4_000).history.notServing, { sinceMs: 1_000, untilMs: 3_000 })
+  assert.deepEqual(noted.at(5_000, UNREADY).history.notServing, { sinceMs: 5_000, untilMs: EVER })
 })
 
-test('an unserving period counts as in place only if the master was listed at its beginning and continues to run', () => {
+test('a period without service is one of a listed master only if that was listed at its beginning and continues to run', () => {
   const period = { sinceMs: 1_000, untilMs: EVER }
-  const inPlace = (...later: readonly Parameters<Noted['at']>[]) => {
+  const ifListed = (...later: readonly Parameters<Noted['at']>[]) => {
     const noted = new Noted().at(1_000, UNREADY)
     for (const args of later) noted.at(...args)
-    return noted.history.unservingInPlace
+    return noted.history.notServingIfListed
   }
-  assert.deepEqual(inPlace([2_000, UNREADY, { isPlaced: false }]), period)
-  assert.deepEqual(inPlace([2_000]), { ...period, untilMs: 2_000 })
-  assert.equal(inPlace([2_000, { ...UNREADY, running: false }]), undefined)
-  assert.equal(inPlace([2_000, UNREADY, { isAnother: true }]), undefined)
-  assert.equal(inPlace([2_000, {}, { isAnother: true }]), undefined)
+  assert.deepEqual(ifListed([2_000, UNREADY, { wasJustListed: false }]), period)
+  assert.deepEqual(ifListed([2_000]), { ...period, untilMs: 2_000 })
+  assert.equal(ifListed([2_000, { ...UNREADY, running: false }]), undefined)
+  assert.equal(ifListed([2_000, UNREADY, { isAnother: true }]), undefined)
+  assert.equal(ifListed([2_000, {}, { isAnother: true }]), undefined)
   // A period that is no longer in place never is again.
-  assert.equal(inPlace([2_000, UNREADY, { isAnother: true }], [3_000, UNREADY]), undefined)
+  assert.equal(ifListed([2_000, UNREADY, { isAnother: true }], [3_000, UNREADY]), undefined)
   assert.equal(
-    new Noted().at(1_000, UNREADY, { isPlaced: false }).at(2_000, UNREADY).history.unservingInPlace,
+    new Noted().at(1_000, UNREADY, { wasJustListed: false }).at(2_000, UNREADY).history.notServingIfListed,
     undefined,
   )
-  assert.equal(new Noted().at(1_000, { ...UNREADY, running: false }).history.unservingInPlace, undefined)
+  assert.equal(new Noted().at(1_000, { ...UNREADY, running: false }).history.notServingIfListed, undefined)
 })
 
 test('a listed master whose server answers unready is cleanly unready until the server serves again', () => {
@@ -124,10 +124,10 @@ test('a listed master whose server answers unready is cleanly unready until the 
 })
 
 test('a cleanly unready period begins only while the master is listed, and continues when it is not', () => {
-  const late = new Noted().at(1_000, UNREADY, { isPlaced: false }).at(2_000, UNREADY)
+  const late = new Noted().at(1_000, UNREADY, { wasJustListed: false }).at(2_000, UNREADY)
   assert.equal(late.history.cleanlyUnreadySinceMs, 2_000)
-  assert.equal(late.at(3_000, UNREADY, { isPlaced: false }).history.cleanlyUnreadySinceMs, 2_000)
-  assert.equal(new Noted().at(1_000, UNREADY, { isPlaced: false }).history.cleanlyUnreadySinceMs, undefined)
+  assert.equal(late.at(3_000, UNREADY, { wasJustListed: false }).history.cleanlyUnreadySinceMs, 2_000)
+  assert.equal(new Noted().at(1_000, UNREADY, { wasJustListed: false }).history.cleanlyUnreadySinceMs, undefined)
 })
 
 const etcdFails: Partial<MemberState> = { serves: false, ready: true, etcdFails: true }

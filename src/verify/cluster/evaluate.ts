@@ -28,14 +28,14 @@ interface Check<Need extends PartName> {
   /** If one of these parts was not read, the check is skipped. */
   readonly needs: readonly Need[]
   /** The check, or the remedy of a finding, also uses these parts if they were read. */
-  readonly wants?: readonly PartName[]
+  readonly uses?: readonly PartName[]
   /** Whether the check runs if the caller names no checks. @default always */
   isAsked?(asked: Asked): boolean
   /**
    * Whether a finding counts without a second reading, because the first takes so long that it shows no transient
    * state.
    */
-  readonly isConfirmed?: true
+  readonly needsNoSecondReading?: true
   /** Pure. */
   judge(parts: Pick<Parts, Need>, context: CheckContext): Verdict
 }
@@ -62,32 +62,32 @@ const probed = {
 }
 
 const checks: Readonly<Record<CheckId, AnyCheck>> = {
-  'system-namespaces': define({ needs: ['namespaces'], wants: ['nodesServed'], judge: judgeNamespaces }),
-  'kubernetes-service': define({ needs: ['kubernetesService'], wants: relatedObjects, judge: judgeService }),
-  'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], wants: relatedObjects, judge: judgeEndpoints }),
+  'system-namespaces': define({ needs: ['namespaces'], uses: ['nodesServed'], judge: judgeNamespaces }),
+  'kubernetes-service': define({ needs: ['kubernetesService'], uses: relatedObjects, judge: judgeService }),
+  'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], uses: relatedObjects, judge: judgeEndpoints }),
   'kubernetes-endpointslice': define({
     needs: ['kubernetesSlices', 'kubernetesEndpoints'],
-    wants: [...relatedObjects, 'masterLeases'],
+    uses: [...relatedObjects, 'masterLeases'],
     judge: judgeSlice,
   }),
   'expected-masters': define({
     needs: ['kubernetesEndpoints'],
-    wants: ['kubernetesSlices'],
+    uses: ['kubernetesSlices'],
     isAsked: ({ expect: { addresses, masters } }) => addresses !== undefined || masters !== undefined,
     judge: judgeExpected,
   }),
   'master-leases': define({
     needs: ['masterLeases', 'kubernetesEndpoints'],
-    wants: relatedObjects,
+    uses: relatedObjects,
     judge: judgeLeases,
   }),
-  'shared-addresses': define({ needs: ['masterLeases'], wants: ['kubernetesEndpoints'], judge: judgeShared }),
-  'server-answers': define({ ...probed, wants: [...relatedObjects, 'masterLeases'], judge: judgeAnswers }),
+  'shared-addresses': define({ needs: ['masterLeases'], uses: ['kubernetesEndpoints'], judge: judgeShared }),
+  'server-answers': define({ ...probed, uses: [...relatedObjects, 'masterLeases'], judge: judgeAnswers }),
   'server-certificate': define({ ...probed, judge: judgeCertificates }),
   'server-ready': define({ ...probed, judge: judgeReadiness }),
   'clock-skew': define({
     needs: [],
-    wants: ['serverProbes', 'masterLeases'],
+    uses: ['serverProbes', 'masterLeases'],
     // Without probes only the renew times of Lease objects show a clock. Leases in etcd contain no renew time.
     isAsked: ({ source }) =>
       source.probe !== undefined || source.etcd === undefined || source.leaseStore === 'kubernetes',
@@ -96,27 +96,27 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'single-writer': define({
     needs: ['objectWrites'],
     isAsked: ({ source }) => source.watchMs !== undefined,
-    isConfirmed: true,
+    needsNoSecondReading: true,
     judge: judgeWriters,
   }),
-  'service-cidr': define({ needs: ['serviceCidrs'], wants: ['kubernetesService'], judge: judgeServiceCidr }),
-  'cluster-ips': define({ needs: ['services'], wants: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
+  'service-cidr': define({ needs: ['serviceCidrs'], uses: ['kubernetesService'], judge: judgeServiceCidr }),
+  'cluster-ips': define({ needs: ['services'], uses: ['serviceCidrs', 'ipAddresses'], judge: judgeClusterIps }),
   'ip-addresses': define({ needs: ['services', 'ipAddresses'], judge: judgeIpAddresses }),
   'node-ports': define({ needs: ['services'], judge: judgeNodePorts }),
   'range-allocations': define({
     needs: ['services', 'rangeAllocations'],
-    wants: ['serviceCidrs', 'ipAddresses'],
+    uses: ['serviceCidrs', 'ipAddresses'],
     isAsked: ({ source }) => source.etcd !== undefined,
     judge: judgeRangeAllocations,
   }),
   'cluster-ip-available': define({
     needs: ['clusterIpDryRun'],
-    wants: ['serviceCidrs', 'kubernetesService'],
+    uses: ['serviceCidrs', 'kubernetesService'],
     judge: judgeClusterIpDryRun,
   }),
   'node-port-available': define({
     needs: ['nodePortDryRun'],
-    wants: ['clusterIpDryRun', 'serviceCidrs', 'rangeAllocations', 'readinessChecks'],
+    uses: ['clusterIpDryRun', 'serviceCidrs', 'rangeAllocations', 'readinessChecks'],
     judge: judgeNodePortDryRun,
   }),
   'service-endpoints': define({ needs: ['services', 'pods', 'endpoints'], judge: judgeServiceEndpoints }),
@@ -124,16 +124,16 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
     needs: ['services', 'pods', 'nodes', 'endpointSlices'],
     judge: judgeServiceSlices,
   }),
-  'orphan-slices': define({ needs: ['services', 'endpointSlices'], wants: ['endpoints'], judge: judgeOrphans }),
-  'duplicate-slices': define({ needs: ['endpointSlices'], wants: ['services'], judge: judgeDuplicates }),
+  'orphan-slices': define({ needs: ['services', 'endpointSlices'], uses: ['endpoints'], judge: judgeOrphans }),
+  'duplicate-slices': define({ needs: ['endpointSlices'], uses: ['services'], judge: judgeDuplicates }),
 }
 
 export function partsFor(ids: readonly CheckId[]): readonly PartName[] {
-  return [...new Set(ids.flatMap((id) => [...checks[id].needs, ...(checks[id].wants ?? [])]))]
+  return [...new Set(ids.flatMap((id) => [...checks[id].needs, ...(checks[id].uses ?? [])]))]
 }
 
 export function needsConfirmation(id: CheckId): boolean {
-  return checks[id].isConfirmed !== true
+  return checks[id].needsNoSecondReading !== true
 }
 
 /** The verdict of a check: `skipped` if a part that the check needs was not read. Pure. */

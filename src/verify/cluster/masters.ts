@@ -34,7 +34,7 @@ export function judgeExpected(
   const ofFirst = addresses?.filter((address) => !ofSecond.includes(address))
   const hasTwoFamilies = ofSecond.length > 0 && ofFirst?.length !== 0
   const lists: ExpectedList[] = [
-    { object: ENDPOINTS, listed, wanted: hasTwoFamilies ? ofFirst : addresses, remove: evict },
+    { object: ENDPOINTS, listed, wanted: hasTwoFamilies ? ofFirst : addresses, remove: evictCommand },
   ]
   if (hasTwoFamilies) {
     if (kubernetesSlices?.type !== 'read') return skipped(kubernetesSlices?.reason ?? 'the slices were not read')
@@ -85,7 +85,7 @@ function seekMaster(address: string): string {
 }
 
 /** The command that removes the leases of an address, except those that a master renews. */
-export function evict(address: string): Command {
+export function evictCommand(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
 }
 
@@ -121,7 +121,7 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
   const { address, conflicts, id = '', listed, verdict } = row
   const object = address === undefined ? `lease ${id}` : `master ${address}`
   const afterwards = listed === true ? relist(right, context) : []
-  const away: readonly Command[] = address === undefined ? deletion(id) : [evict(address), ...afterwards]
+  const away: readonly Command[] = address === undefined ? deletionCommands(id) : [evictCommand(address), ...afterwards]
   const stale: Finding = { object, expected: 'a lease that is renewed', found: 'it is not renewed', remedy: away }
   const noted = conflicts.flatMap(({ code, message }): readonly Finding[] => {
     switch (code) {
@@ -146,8 +146,8 @@ function leaseFindings(row: MasterRow, right: readonly string[], context: CheckC
   return verdict === 'stale' && noted.length === 0 ? [stale] : noted
 }
 
-/** What deletes one lease by its id. {@link evict} needs an address, and removes all leases of that address. */
-function deletion(id: string): readonly Command[] {
+/** What deletes one lease by its id. {@link evictCommand} needs an address, and removes all leases of that address. */
+function deletionCommands(id: string): readonly Command[] {
   const [, namespace, name] = /^Lease ([^/]+)\/(.+)$/.exec(id) ?? []
   if (namespace === undefined || name === undefined) return [byHand(`delete the key ${id} in etcd`)]
   return [kubectlDelete(leaseResource, { namespace, name })]
@@ -161,7 +161,7 @@ export function judgeShared({ masterLeases: { leases } }: Pick<Parts, 'masterLea
     const hosts = shared.filter((row) => row.address === address).map(({ holder }) => holder?.host ?? '')
     const found = `held by ${[...new Set(hosts)].join(', ')}`
     const [, ...older] = leases.filter((lease) => lease.address === address).sort(byRenewal)
-    const remedy = older.length === 0 ? [byHand(separation(address))] : older.flatMap(({ id }) => deletion(id))
+    const remedy = older.length === 0 ? [byHand(separation(address))] : older.flatMap(({ id }) => deletionCommands(id))
     return { object: `master ${address}`, expected: 'held by one host', found, remedy }
   })
   return verdictOf(findings, 'each address is held by one')

@@ -3,7 +3,7 @@ import { addressesIn, addressesInSlice } from '../../kubernetes-service/identity
 import { byHand, type Command, type Finding, skipped, type Verdict, verdictOf } from './finding.ts'
 import { relist } from './kubernetes-endpoints.ts'
 import { ownSlice, securePortOf } from './kubernetes-objects.ts'
-import { evict } from './masters.ts'
+import { evictCommand } from './masters.ts'
 import { type CheckContext, type Parts, type ProbedServer, partOf } from './state.ts'
 
 /** The name by which Pods reach the API server if they do not use the ClusterIP. */
@@ -49,7 +49,7 @@ function withoutServer(address: string, context: CheckContext): readonly Command
   const leased = new Set(partOf(context, 'masterLeases')?.leases.map((lease) => lease.address))
   if (others.length === 0 || !leased.has(address)) return [byHand(start)]
   // An eviction of an address without a lease fails too, and the later commands would not run.
-  return [...[...silent].filter((one) => leased.has(one)).map(evict), ...relist(others, context)]
+  return [...[...silent].filter((one) => leased.has(one)).map(evictCommand), ...relist(others, context)]
 }
 
 export function judgeCertificates({ serverProbes }: Probes): Verdict {

@@ -68,8 +68,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'readiness-of-another-life': {
     broken: 'Takes a master for listed since before its server failed though it was started meanwhile.',
     file: 'verify/readiness-history.ts',
-    text: 'if (!state.running || around.isAnother) this.#wasPlaced = false',
-    instead: 'if (!state.running) this.#wasPlaced = false',
+    text: 'if (!state.running || around.isAnother) this.#wasListed = false',
+    instead: 'if (!state.running) this.#wasListed = false',
     tests: ['verify/readiness-history.test.ts'],
   },
   'readiness-relapse': {

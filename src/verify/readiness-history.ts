@@ -40,7 +40,7 @@ export class ReadinessHistory {
   notServing: Period | undefined
   /**
    * Since when the server has answered that it is unready, while its master could publish that. Undefined at other
-   * times, and if the master was not listed when the server became unready: `isPlaced` becomes false soon after.
+   * times, and if the master was not listed when the server became unready: `wasJustListed` becomes false soon after.
    */
   cleanlyUnreadySinceMs: number | undefined
   #unready: { readonly sinceMs: number; silent: boolean; servesSinceMs: number | undefined } | undefined

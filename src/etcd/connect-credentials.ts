@@ -1,14 +1,8 @@
+import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
 import { RequestTimeout, within } from '../runtime/request-limit.ts'
-import {
-  checkAuthorities,
-  checkReadable,
-  readPemFile,
-  usePem,
-  type Validity,
-  validitiesIn,
-} from '../runtime/system-pem.ts'
+import { checkReadable, readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -170,7 +164,7 @@ export class EtcdCredentials {
   #contextOf(ca: string, cert: string, key: string): SecureContext {
     const { cafile, certfile, keyfile } = this.#files
     // The CA file is checked here, because Node accepts a file without a certificate, and then trusts no authority.
-    if (cafile !== undefined) usePem(cafile, () => checkAuthorities(ca), failure)
+    if (cafile !== undefined) usePem(cafile, () => new X509Certificate(ca), failure)
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const
     const load = (): SecureContext => {

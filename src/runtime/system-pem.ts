@@ -46,15 +46,6 @@ export function certificatesIn(pem: string): readonly string[] {
   return pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? []
 }
 
-/**
- * Throws if a PEM text of certificate authorities has no certificate, or a damaged one. Node accepts such a text, and
- * ignores everything from the damaged certificate on.
- */
-export function checkAuthorities(pem: string): void {
-  const found = certificatesIn(pem)
-  for (const certificate of found.length === 0 ? [pem] : found) new X509Certificate(certificate)
-}
-
 /** The validity of each certificate in a PEM text, in their order; unreadable ones are omitted. */
 export function validitiesIn(pem: string): readonly Validity[] {
   return certificatesIn(pem).flatMap((certificate) => {

@@ -1,7 +1,8 @@
+import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Cancel } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
-import { checkAuthorities, checkReadable, readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
+import { checkReadable, readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiryReporter } from './expiry.ts'
 import type { Logger } from './logger.ts'
 import { addSecret } from './secrets.ts'
@@ -37,7 +38,8 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
   const key = await readPemFile(keyFile, failure)
   addSecret(key)
   const ca = clientCaFile === undefined ? undefined : await readPemFile(clientCaFile, failure)
-  if (ca !== undefined) usePem(`${clientCaFile}`, () => checkAuthorities(ca), failure)
+  // Node accepts a file without a certificate, and then trusts no authority.
+  if (ca !== undefined) usePem(`${clientCaFile}`, () => new X509Certificate(ca), failure)
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
   const check = (): void => {
     checkReadable(cert, key)

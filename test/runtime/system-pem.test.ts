@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { checkAuthorities, validitiesIn } from '../../src/runtime/system-pem.ts'
+import { validitiesIn } from '../../src/runtime/system-pem.ts'
 import { CertificateAuthority } from '../peers/certificates.ts'
 
 const hourMs = 3_600_000
@@ -14,12 +14,4 @@ test('validitiesIn returns the validity of each certificate in a text and skips 
   // Both certificates are valid from an hour ago.
   assert.deepEqual(hours, [3, 4])
   assert.deepEqual(validitiesIn(''), [])
-})
-
-test('checkAuthorities refuses a text without a certificate, and a damaged certificate at any place', () => {
-  const { certificate } = new CertificateAuthority()
-  checkAuthorities(`Subject: one\n${certificate}${certificate}`)
-  for (const text of ['', 'x', damaged, damaged + certificate, certificate + damaged]) {
-    assert.throws(() => checkAuthorities(text), text)
-  }
 })

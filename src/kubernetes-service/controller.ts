@@ -20,7 +20,6 @@ import { secondSliceName } from './endpoints-plan.ts'
 import type { ObjectWriter } from './guarded-writes/object-writer.ts'
 import { addressesIn, type EndpointPort, endpointPorts, KUBERNETES_SERVICE, samePorts } from './identity.ts'
 import type { ListReconciler, ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
-import { MasterCountEndpointReconciler } from './reconcilers/master-count.ts'
 import type { ServiceDemand, ServiceSettings } from './service-plan.ts'
 import { ServiceWriter } from './service-writer.ts'
 
@@ -181,11 +180,10 @@ export class KubernetesServiceController {
     const demand = this.#demand()
     if (this.#serviceWriter.isSatisfied(cached, demand)) return
     // If only the IP families differ, another master may have written them because it knows of a member that has just
-    // joined or left. So this master reads the members again. With `master-count` the families depend on no member, and
-    // a read would begin a new interval.
-    const dependsOnMembers = !(this.#options.reconciler instanceof MasterCountEndpointReconciler)
+    // joined or left. So this master reads the members again.
+    const { familiesFollowMembers = true } = this.#options.reconciler
     const isOfFamilies = this.#serviceWriter.isSatisfied(cached, { ...demand, stack: 'as-found' })
-    if (dependsOnMembers && isOfFamilies) await this.#refreshMembers(signal).catch(() => {})
+    if (familiesFollowMembers && isOfFamilies) await this.#refreshMembers(signal).catch(() => {})
     await this.#serviceWriter.reconcile(cached, this.#demand(), signal)
   }
 

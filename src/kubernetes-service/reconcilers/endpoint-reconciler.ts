@@ -46,6 +46,11 @@ export interface ListReconciler {
    * is unknown: the Service's families then stay as found. Left out: always unknown. `observed` is from the watches.
    */
   isDualStack?(observed: ObservedEndpoints): boolean | undefined
+  /**
+   * Whether {@link isDualStack} depends on the members. If so, they are read again before the families of the Service
+   * are changed. @default true
+   */
+  readonly familiesFollowMembers?: boolean
 }
 
 /**

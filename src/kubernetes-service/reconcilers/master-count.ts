@@ -120,6 +120,9 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     return otherAddresses(this.#lastRead, this.#options.address.text).length === 0
   }
 
+  /** A read of the members would begin a new interval. */
+  readonly familiesFollowMembers = false
+
   /** Always false, because listed masters do not state whether they have a second address. */
   isDualStack(): boolean {
     return false

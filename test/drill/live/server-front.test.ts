@@ -6,7 +6,7 @@ import { request } from 'node:https'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Datastore } from '../../../src/drill/datastore.ts'
-import { openCluster } from '../../../src/drill/live/cluster.ts'
+import { type Cluster, openCluster } from '../../../src/drill/live/cluster.ts'
 import { ServerFront } from '../../../src/drill/live/server-front.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { systemClock, systemRandom } from '../../../src/runtime/system-clock.ts'
@@ -20,6 +20,17 @@ const certificate = {
   'client-key-data': readFileSync(join(data, 'client-1.key')).toString('base64'),
 }
 
+async function openFront(t: TestContext, cluster: Cluster, datastore: Datastore): Promise<ServerFront> {
+  const front = await ServerFront.open(
+    cluster,
+    datastore,
+    () => {},
+    () => {},
+  )
+  t.after(() => front.close())
+  return front
+}
+
 test('the proxy of a server without TLS requires its token over TLS, and sends no credentials to the server', async (t) => {
   const received: IncomingHttpHeaders[] = []
   const { url } = await startServer(t, ({ headers }, response) => {
@@ -28,13 +39,7 @@ test('the proxy of a server without TLS requires its token over TLS, and sends n
   })
   const cluster = await clusterOf(t, url.href, { token: 'secret' })
   const datastore = new Datastore({ clock: systemClock, random: systemRandom() })
-  const front = await ServerFront.open(
-    cluster,
-    datastore,
-    () => {},
-    () => {},
-  )
-  t.after(() => front.close())
+  const front = await openFront(t, cluster, datastore)
   assert.deepEqual([front.clientConnections, front.answering], ['refused', false])
   await front.start()
   assert.deepEqual([front.clientConnections, front.answering], ['served', true])
@@ -63,13 +68,7 @@ test('a start of a server that runs does not shorten its recovery after an outag
   const time = new VirtualClock()
   const datastore = new Datastore({ clock: time.view(), random: seededRandom(1, 'datastore') })
   const cluster = await clusterOf(t, 'http://127.0.0.1:1', {})
-  const front = await ServerFront.open(
-    cluster,
-    datastore,
-    () => {},
-    () => {},
-  )
-  t.after(() => front.close())
+  const front = await openFront(t, cluster, datastore)
   await front.start()
   datastore.state = 'away'
   await time.advance(60_000)

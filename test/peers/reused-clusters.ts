@@ -12,8 +12,8 @@ interface Started {
   readonly contents: Contents
 }
 
-/** A kube-apiserver renews this Lease, by which others know that it exists. */
-const ownLease = /^\/registry\/leases\/kube-system\/apiserver-/
+/** A kube-apiserver renews this Lease, by which others know that it exists. The masters' Leases have longer names. */
+const ownLease = /^\/registry\/leases\/kube-system\/apiserver-[a-z0-9]+$/
 
 /**
  * Clusters for the tests of one file. A test reuses the cluster of an earlier test, because a kube-apiserver takes

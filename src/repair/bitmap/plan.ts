@@ -187,14 +187,10 @@ export function planRange({ reading, held, ledger, nowMs }: RangeObservation): R
 }
 
 /**
- * The findings of a full pass over all ranges of a repair, except those that a write can correct. Pure. Upstream:
+ * The findings of a full pass about the Services of all ranges, except those that a write can correct. Pure. Upstream:
  * `doRunOnce` in repair.go, which also reports what it repairs.
  */
-export function* passFindings(
-  services: Iterable<Service>,
-  claims: RangeClaims,
-  readings: readonly (RangeReading | undefined)[],
-): Steps<readonly Finding[]> {
+export function* passFindings(services: Iterable<Service>, claims: RangeClaims): Steps<readonly Finding[]> {
   const { contested, faults } = yield* surveyServices(services, claims)
   const claimants = yield* claimantsOf(services, claims, contested)
   const duplicates = contested.flatMap((numbers, range) =>
@@ -203,6 +199,5 @@ export function* passFindings(
       return others.map((other) => claims.duplicate(other, range, offset))
     }),
   )
-  const withheld = readings.flatMap((reading) => (reading?.type === 'withheld' ? [reading.finding] : []))
-  return [...faults, ...duplicates, ...withheld]
+  return [...faults, ...duplicates]
 }

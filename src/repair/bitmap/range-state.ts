@@ -142,12 +142,10 @@ export class RangeState {
    * Call this when a write is needed, but the registry forbids rewriting the stored state. Withholds the range until
    * a state is received, even the same one again. `reason`: see `fixed` of a stored range.
    */
-  cannotWrite(reason: string): Finding {
+  cannotWrite(reason: string): void {
     const { range, where, metrics } = this.#options
-    const { finding } = unreadableRange(range, where, reason)
-    this.#fixed = finding
+    this.#fixed = unreadableRange(range, where, reason).finding
     metrics.withheld(range.name, 'unreadable')
-    return finding
   }
 
   #take(stored: StoredRange): void {

@@ -86,7 +86,10 @@ export class RangeWriter {
       if (reading.type === 'withheld') return []
       const missing = this.#missing(reading).minus(tried)
       if (reading.origin === 'same-range' && missing.count === 0) return []
-      if (current.type === 'range' && current.fixed !== undefined) return [this.state.cannotWrite(current.fixed)]
+      if (current.type === 'range' && current.fixed !== undefined) {
+        this.state.cannotWrite(current.fixed)
+        return []
+      }
       if (!(await this.#mayWrite(signal))) return this.#stillMissing(missing, signal)
       const many = overtaken < PATIENT_TRIES
       const { held, checked } =

@@ -46,6 +46,8 @@ export class RangeRepair implements Repair {
   readonly #loop: ReconcileLoop<'changed' | 'released'>
   readonly #holdings: RangeHoldings
   readonly #writers: readonly RangeWriter[]
+  /** Why ranges are withheld, as last reported. */
+  readonly #reportedWithheld = new Map<RangeWriter, Finding>()
   #cancelAgain: Cancel | undefined
   #failure: string | undefined
 
@@ -124,12 +126,7 @@ export class RangeRepair implements Repair {
   #changed(change: RangeChange | undefined): void {
     const wasWithheld = this.#withheld() !== undefined
     if (change === undefined) for (const { state } of this.#writers) state.interrupted()
-    else {
-      const state = this.#writers.find(({ range }) => range.name === change.name)?.state
-      const before = state?.reading
-      state?.watched(change.stored)
-      if (before?.type === 'withheld' && state?.withheld === undefined) this.#options.reporter.forget(before.finding)
-    }
+    else this.#writers.find(({ range }) => range.name === change.name)?.state.watched(change.stored)
     // Passes do not write a withheld range, so the range needs a pass as soon as it is no longer withheld.
     this.#loop.trigger(wasWithheld && this.#withheld() === undefined ? 'released' : 'changed')
   }
@@ -171,8 +168,7 @@ export class RangeRepair implements Repair {
         if (writer.damaged) await writer.repair(signal)
         await writer.giveBack(signal)
       }
-      const { withheld } = writer.state
-      if (withheld !== undefined) reporter.report([withheld], { full: false })
+      reporter.report(this.#withheldNow(writer), { full: false })
     }
   }
 
@@ -190,20 +186,35 @@ export class RangeRepair implements Repair {
       for (const [index, { text, size }] of claims.ranges.entries())
         metrics.usage(text, { allocated: this.#holdings.held(index).count, size })
     }
-    const readings = this.#writers.map(({ state }) => state.reading)
-    const findings = await inSlices(clock, passFindings(services.store, claims, readings), signal)
-    const withheld = this.#withheld()
+    const findings = await inSlices(clock, passFindings(services.store, claims), signal)
+    // From here on the pass waits for nothing, so it reports no range that the watch has released meanwhile.
+    const withheld = this.#writers.flatMap((writer) => this.#withheldNow(writer))
     const isBeside = this.#options.isBesideIpAddresses?.() === true
     // While a range is withheld, the flag may be wrong, so it is unknown which Services are outside the range.
-    const outside: readonly Finding['type'][] = withheld === undefined ? [] : ['outOfRange']
+    const outside: readonly Finding['type'][] = withheld.length === 0 ? [] : ['outOfRange']
     const unreported = isBeside ? REPORTED_BESIDE : outside
     const reported = findings.filter(({ type }) => !unreported.includes(type))
     // A pass that does not count finds no leaks.
-    reporter.report([...reported, ...left], { full: counts })
+    reporter.report([...reported, ...withheld, ...left], { full: counts })
     if (counts) for (const writer of this.#writers) writer.seen()
     // A pass with a withheld range resolves `settled`, and `fault` returns why the range is withheld. But the pass does
     // not count in the metrics.
-    if (withheld === undefined) metrics.passed(this)
+    if (withheld.length === 0) metrics.passed(this)
+  }
+
+  /**
+   * Why the range of `writer` is withheld now; empty if it is not. A range that is withheld again after it was in order
+   * is a new finding.
+   */
+  #withheldNow(writer: RangeWriter): readonly Finding[] {
+    const now = writer.state.withheld
+    const before = this.#reportedWithheld.get(writer)
+    if (now !== undefined) this.#reportedWithheld.set(writer, now)
+    else if (before !== undefined && !writer.damaged) {
+      this.#reportedWithheld.delete(writer)
+      this.#options.reporter.forget(before)
+    }
+    return now === undefined ? [] : [now]
   }
 
   #withheld(): Finding | undefined {

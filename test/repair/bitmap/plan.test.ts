@@ -213,7 +213,7 @@ for (const [name, claims] of Object.entries(kinds)) {
           const order = services.map((service) => ({ service, key: keys.next().value as number }))
           const shuffled = order.sort((a, b) => a.key - b.key).map(({ service }) => service)
           const found = (list: readonly Service[]): readonly string[] =>
-            atOnce(passFindings(list, claims, []))
+            atOnce(passFindings(list, claims))
               .map(({ reason, item, regarding }) => `${reason} ${item} ${regarding?.metadata?.name}`)
               .sort()
           assert.deepEqual(found(shuffled), found(services))
@@ -232,7 +232,7 @@ test('a duplicate number belongs to the oldest Service, and among equally old on
     }) as Service
   const services = [service('b', 'a', 1), service('a', 'z', 2), service('a', 'b', 1), service('b', 'b', 1)]
   assert.deepEqual(
-    atOnce(passFindings(services, claims, [])).map(({ type, note, regarding }) => [
+    atOnce(passFindings(services, claims)).map(({ type, note, regarding }) => [
       type,
       note,
       `${regarding?.metadata?.namespace}/${regarding?.metadata?.name}`,

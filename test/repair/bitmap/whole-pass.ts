@@ -26,5 +26,5 @@ export function wholePass(input: {
   const ranges = readings.map((reading, range) =>
     planRange({ reading, held: held[range] as Bitmap, ledger: ledgers[range] ?? noLeaks, nowMs }),
   )
-  return { ranges, findings: atOnce(passFindings(services, claims, readings)) }
+  return { ranges, findings: atOnce(passFindings(services, claims)) }
 }

@@ -247,3 +247,41 @@ test('a range that cannot be rewritten is logged once, although other writers ch
   assert.equal(master.logger.lines.filter(({ fields }) => fields.reason === 'ServiceRangeUnreadable').length, 1)
   await master.stop()
 })
+
+test('a range that cannot be rewritten is logged again if it was in order meanwhile, also between full passes', async () => {
+  const world = await RangeWorld.start()
+  world.store([])
+  await world.service(30_001)
+  const master = world.master('a', { registry: readOnly(world.registry), intervalMs: 600_000 }).run()
+  await world.time.advance(1_000)
+  world.store([30_001])
+  await world.time.advance(1_000)
+  assert.equal(master.repair.fault(), undefined)
+  world.store([])
+  await world.time.advance(1_000)
+  assert.notEqual(master.repair.fault(), undefined)
+  assert.equal(master.logger.lines.filter(({ fields }) => fields.reason === 'ServiceRangeUnreadable').length, 2)
+  await master.stop()
+})
+
+test('a full pass does not report a range that the watch releases during the pass', async () => {
+  const world = await RangeWorld.start()
+  const claims = clusterIpClaims([parseCidr('10.96.0.0/24'), parseCidr('fd00::/120')])
+  world.registry.put('serviceips', { range: '10.96.0.0/24', data: new Uint8Array() })
+  world.registry.put('secondaryserviceips', { range: 'fd00::/120', data: new Uint8Array() })
+  await world.service(30_001)
+  const registry = readOnly(world.registry)
+  const master = world.master('a', { claims, registry, intervalMs: 600_000 })
+  // The address of the Service is set while the pass reads the other family.
+  const { registry: tried } = master
+  tried.afterRead = () => {
+    if (tried.calls.at(-1) !== 'read secondaryserviceips') return
+    tried.afterRead = () => {}
+    world.registry.put('serviceips', { range: '10.96.0.0/24', data: new Uint8Array([1]) })
+  }
+  master.run()
+  await world.time.advance(5_000)
+  assert.equal(master.repair.fault(), undefined)
+  assert.deepEqual(master.events, [])
+  await master.stop()
+})

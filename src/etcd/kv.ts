@@ -139,7 +139,6 @@ const natures: Readonly<Partial<Record<EtcdErrorCode, FailureNature>>> = {
   Unauthenticated: 'lasting',
   PermissionDenied: 'lasting',
   BadCertificate: 'lasting',
-  NoCredentials: 'lasting',
   Unsupported: 'lasting',
   Refused: 'lasting',
 }

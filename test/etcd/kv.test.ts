@@ -13,7 +13,7 @@ const natures: Readonly<Record<EtcdErrorCode, FailureNature>> = {
   Unauthenticated: 'lasting',
   PermissionDenied: 'lasting',
   BadCertificate: 'lasting',
-  NoCredentials: 'lasting',
+  NoCredentials: 'away',
   Unsupported: 'lasting',
   Refused: 'lasting',
 }

@@ -129,15 +129,16 @@ export class EndpointsAdapter {
   /**
    * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too, because a server
    * with a broken admission webhook answers each write with it. If the write of the Endpoints happened nevertheless,
-   * the slices are right. A webhook may also refuse with a conflict: then the Endpoints are still as they were read.
+   * the slices are right. A webhook may also refuse with a conflict: then the Endpoints are still as they were read, or
+   * still missing.
    */
   async #isRefusal(error: unknown, { endpoints }: ObservedEndpoints, signal?: AbortSignal): Promise<boolean> {
     if (!isKubeError(error, 'Conflict')) {
       return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
     }
-    const now = await this.getEndpoints(signal).catch(() => undefined)
+    const now = await this.getEndpoints(signal).catch(() => 'unknown' as const)
     const { uid, resourceVersion } = endpoints?.metadata ?? {}
-    return now !== undefined && now.metadata?.uid === uid && now.metadata?.resourceVersion === resourceVersion
+    return now !== 'unknown' && now?.metadata?.uid === uid && now?.metadata?.resourceVersion === resourceVersion
   }
 
   async #ensureSlices(

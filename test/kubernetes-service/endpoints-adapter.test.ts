@@ -225,6 +225,30 @@ test('after a conflict the slices follow only if nobody has written the Endpoint
   }
 })
 
+test('if a webhook refuses the creation of missing Endpoints with a conflict, the slices are written', async () => {
+  for (const [happens, slices] of [
+    ['nothing', two],
+    ['creation', one],
+    ['failed read', one],
+  ] as const) {
+    const { list, listed, server, objects } = open()
+    await list(one)
+    const key = 'endpoints kubernetes'
+    const before = objects.get(key) as KubeObject
+    objects.delete(key)
+    let isRefused = false
+    server.refuse = (call) => {
+      if (isRefused && happens === 'failed read' && call === `get ${key}`) return away
+      if (call !== `create ${key}`) return undefined
+      isRefused = true
+      if (happens === 'creation') objects.set(key, before)
+      return conflict
+    }
+    await assert.rejects(list(two), conflict)
+    assert.deepEqual(listed()[1], slices, happens)
+  }
+})
+
 test('Endpoints that another client has just created are a conflict, and no slice is written', async () => {
   const { list, server, writes, listed, objects } = open()
   await list(one, ['2001:db8::1'])

@@ -17,8 +17,8 @@ import {
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
 import { silentLogger } from '../../telemetry/logger.ts'
-import { isAmong } from '../scenario/names.ts'
-import type { Scenario, Step } from '../scenario/scenario.ts'
+import { kubeApiserverAmong, mastersIn } from '../scenario/names.ts'
+import type { MasterPlan, Scenario, Step } from '../scenario/scenario.ts'
 import { DrillError } from '../target.ts'
 import type { ProxiedServer } from './fault-proxy.ts'
 import type { RealReadyz } from './readyz-responder.ts'
@@ -218,7 +218,9 @@ export interface LiveOptions {
 }
 
 /** The parts of a scenario that are impossible with real processes, one line each. Pure. */
-export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
+export function liveFaults(scenario: Scenario): readonly string[] {
+  const { fleet, steps } = scenario
+  const masters = mastersIn(scenario)
   const faults: string[] = []
   if (fleet.leaseStore === 'memory') faults.push('fleet: leases in memory are not accessible to other processes')
   for (const { name, addresses, skewMs, driftPpm } of fleet.masters) {
@@ -227,13 +229,13 @@ export function liveFaults({ fleet, steps }: Scenario): readonly string[] {
     if (fault !== undefined) faults.push(`${name}: ${fault}`)
   }
   for (const step of steps) {
-    const fault = stepFault(step, fleet)
+    const fault = stepFault(step, masters)
     if (fault !== undefined) faults.push(`steps: ${fault}`)
   }
   return faults
 }
 
-function stepFault(step: Step, fleet: Scenario['fleet']): string | undefined {
+function stepFault(step: Step, masters: readonly MasterPlan[]): string | undefined {
   switch (step.action) {
     case 'clock-skew':
       return 'clock-skew is not supported with real processes'
@@ -248,9 +250,8 @@ function stepFault(step: Step, fleet: Scenario['fleet']): string | undefined {
       return fault && `roll-config: ${fault}`
     }
     case 'readyz-fails': {
-      const chosen = fleet.masters.filter(({ name }) => isAmong(step.masters, name))
-      const upstream = chosen.find(({ kind }) => kind === 'kube-apiserver')
-      return upstream && `readyz-fails cannot change the answers of ${upstream.name}, a real kube-apiserver`
+      const upstream = kubeApiserverAmong(step.masters, masters)
+      return upstream && `readyz-fails cannot change the answers of ${upstream}, a real kube-apiserver`
     }
     default:
       return undefined

@@ -15,11 +15,21 @@ export function isAmong(chosen: Chosen, name: string): boolean {
   return chosen.some((one) => isSuccessorName(one, name) || isSuccessorName(name, one))
 }
 
+/** A kube-apiserver that `chosen` may mean; undefined if `masters` contains none. */
+export function kubeApiserverAmong(chosen: Chosen, masters: readonly MasterPlan[]): string | undefined {
+  return masters.find(({ name, kind }) => kind === 'kube-apiserver' && isAmong(chosen, name))?.name
+}
+
+/** The names of {@link mastersIn}. */
+export function namesIn(scenario: Pick<Scenario, 'fleet' | 'steps'>): readonly string[] {
+  return mastersIn(scenario).map(({ name }) => name)
+}
+
 /**
- * The names of all masters that steps may name: the fleet's masters, and the masters that `replace` and `scale` add.
- * The steps must be in the order of their times. Masters that `random` steps add are missing. Pure.
+ * All masters that steps may name: the fleet's masters, and the masters that `replace` and `scale` add. The steps must
+ * be in the order of their times. Masters that `random` steps add are missing. Pure.
  */
-export function namesIn({ fleet, steps }: Pick<Scenario, 'fleet' | 'steps'>): readonly string[] {
+export function mastersIn({ fleet, steps }: Pick<Scenario, 'fleet' | 'steps'>): readonly MasterPlan[] {
   const roster = new Roster()
   for (const master of fleet.masters) roster.add(master)
   const [pattern] = fleet.masters
@@ -39,7 +49,7 @@ export function namesIn({ fleet, steps }: Pick<Scenario, 'fleet' | 'steps'>): re
       }
     }
   }
-  return roster.names
+  return roster.plans
 }
 
 /** The masters of a fleet during a drill: resolves the names in steps to masters, and plans new masters. */
@@ -62,12 +72,12 @@ export class Roster {
 
   /** The plans of all masters that are not retired, in the order in which they were added. */
   get present(): readonly MasterPlan[] {
-    return [...this.#plans.values()].filter(({ name }) => !this.#retired.has(name))
+    return this.plans.filter(({ name }) => !this.#retired.has(name))
   }
 
-  /** The names of all masters that were ever added, retired masters included. */
-  get names(): readonly string[] {
-    return [...this.#plans.keys()]
+  /** The plans of all masters that were ever added, retired masters included. */
+  get plans(): readonly MasterPlan[] {
+    return [...this.#plans.values()]
   }
 
   /** The plan of a master, with the settings of its next life. */
@@ -110,7 +120,7 @@ export class Roster {
   /** The plan of one more master like `pattern`, with a name and addresses of its own. */
   another(pattern: MasterPlan): MasterPlan {
     const taken = new Set(
-      [...this.#plans.values()].flatMap(({ addresses, settings }) => [...addresses, ...(settings.addresses ?? [])]),
+      this.plans.flatMap(({ addresses, settings }) => [...addresses, ...(settings.addresses ?? [])]),
     )
     for (let number = this.#plans.size + 1; ; number++) {
       const name = `master-${number}`

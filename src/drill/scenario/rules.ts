@@ -4,8 +4,8 @@ import { ttlFault } from '../../kubernetes-service/options.ts'
 import { parseAddress } from '../../net/address.ts'
 import { stepEndMs } from './duration.ts'
 import type { MappingReader, Path } from './mapping-reader.ts'
-import { isAmong, isSuccessorName, namesIn } from './names.ts'
-import type { FleetPlan, Scenario, Step } from './scenario.ts'
+import { isAmong, isSuccessorName, kubeApiserverAmong, mastersIn } from './names.ts'
+import type { FleetPlan, MasterPlan, Scenario, Step } from './scenario.ts'
 
 export interface PlacedStep {
   readonly step: Step
@@ -22,7 +22,8 @@ export function checkScenario(
   const fault = storeFault(fleet)
   if (fault !== undefined) reader.wrong(['fleet', 'leaseStore'], fault)
   checkTimes(reader, fleet, ['fleet'])
-  checkNames(reader, scenario, file.placed)
+  const masters = mastersIn(scenario)
+  checkNames(reader, fleet, masters, file.placed)
   checkAddresses(reader, fleet, file.virtualAddresses)
   checkMasters(reader, fleet)
   for (const { step, path } of file.placed) {
@@ -30,8 +31,8 @@ export function checkScenario(
       const why = 'cannot be used with overlap, which always terminates the sidecar'
       refuse(reader, path, ['part', 'signal', 'pause'], why)
     }
-    if (step.action === 'requests-fail') checkRequests(reader, fleet, step, path)
-    if (step.action === 'roll-config') checkRoll(reader, fleet, step, { path, shared: file.virtualAddresses })
+    if (step.action === 'requests-fail') checkRequests(reader, masters, step, path)
+    if (step.action === 'roll-config') checkRoll(reader, fleet, masters, step, { path, shared: file.virtualAddresses })
     checkTime(reader, scenario, step, path)
   }
 }
@@ -55,8 +56,12 @@ function checkTimes(
   else if (reader.has([...path, 'reconcileInterval'])) reader.wrong([...path, 'reconcileInterval'], `the TTL ${fault}`)
 }
 
-function checkNames(reader: MappingReader, scenario: Scenario, placed: readonly PlacedStep[]): void {
-  const { masters } = scenario.fleet
+function checkNames(
+  reader: MappingReader,
+  { masters }: FleetPlan,
+  all: readonly MasterPlan[],
+  placed: readonly PlacedStep[],
+): void {
   for (const [index, { name }] of masters.entries()) {
     const path = ['fleet', 'masters', index, 'name']
     if (masters.findIndex((other) => other.name === name) < index) {
@@ -66,7 +71,7 @@ function checkNames(reader: MappingReader, scenario: Scenario, placed: readonly 
     if (before === undefined) continue
     reader.wrong(path, `${name} is reserved for the successor of ${before.name}; choose another name`)
   }
-  const known = namesIn(scenario)
+  const known = all.map(({ name }) => name)
   for (const { step, path } of placed) {
     const chosen = 'masters' in step && step.masters !== 'all' ? step.masters : []
     for (const [index, name] of chosen.entries()) {
@@ -179,7 +184,7 @@ const requestKeys = {
 
 function checkRequests(
   reader: MappingReader,
-  fleet: FleetPlan,
+  all: readonly MasterPlan[],
   step: Extract<Step, { action: 'requests-fail' }>,
   path: Path,
 ): void {
@@ -199,14 +204,15 @@ function checkRequests(
   }
   if (step.only === 'probe') refuse(reader, path, ['resource', 'verb'], 'cannot be used with only: probe')
   if (masters === 'all') return
-  const upstream = fleet.masters.find(({ name, kind }) => kind === 'kube-apiserver' && masters.includes(name))
+  const upstream = kubeApiserverAmong(masters, all)
   if (upstream !== undefined)
-    reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, which has no sidecar`)
+    reader.wrong([...path, 'masters'], `${upstream} is a kube-apiserver, which has no sidecar`)
 }
 
 function checkRoll(
   reader: MappingReader,
   fleet: FleetPlan,
+  all: readonly MasterPlan[],
   { masters, settings }: Extract<Step, { action: 'roll-config' }>,
   { path, shared }: { readonly path: Path; readonly shared: readonly string[] },
 ): void {
@@ -217,9 +223,9 @@ function checkRoll(
   checkAddressCount(reader, { ...fleet, ...settings }, addresses, [...at, 'addresses'])
   if (addresses.length > 0) checkFamily(reader, fleet, addresses, [...at, 'addresses'])
   const rolled = fleet.masters.filter(({ name }) => isAmong(masters, name))
-  const upstream = rolled.find(({ kind }) => kind === 'kube-apiserver')
+  const upstream = kubeApiserverAmong(masters, all)
   if (upstream !== undefined && masters !== 'all') {
-    reader.wrong([...path, 'masters'], `${upstream.name} is a kube-apiserver, whose settings cannot be rolled`)
+    reader.wrong([...path, 'masters'], `${upstream} is a kube-apiserver, whose settings cannot be rolled`)
   }
   if (addresses.length > 0 && rolled.length > 1) {
     reader.wrong([...at, 'addresses'], 'is for one master: give each a roll-config of its own')

@@ -55,6 +55,22 @@ test('readyz-fails is refused for a real kube-apiserver, and accepted for the ot
   assert.deepEqual(liveFaults(failing('all')), refused)
 })
 
+test('readyz-fails is refused for a kube-apiserver that a step adds', async () => {
+  const mixed = await loadScenario('mixed-fleet')
+  const upstream = mixed.fleet.masters.find(({ kind }) => kind === 'kube-apiserver') ?? assert.fail()
+  const scenario: Scenario = {
+    ...mixed,
+    fleet: { ...mixed.fleet, masters: [upstream, ...mixed.fleet.masters.filter((one) => one !== upstream)] },
+    steps: [
+      { atMs: 0, action: 'scale', to: mixed.fleet.masters.length + 1 },
+      { atMs: 1, action: 'readyz-fails', masters: [`master-${mixed.fleet.masters.length + 1}`], how: 'unready' },
+    ],
+  }
+  assert.deepEqual(liveFaults(scenario), [
+    `steps: readyz-fails cannot change the answers of master-${mixed.fleet.masters.length + 1}, a real kube-apiserver`,
+  ])
+})
+
 test('an address that a step gives to a master must be a documentation address too', async () => {
   const crash = await loadScenario('crash')
   const roll = (addresses: readonly string[]): Scenario => ({

@@ -255,6 +255,23 @@ test('each mistake in a list of masters is reported in one line with its positio
   }
 })
 
+test('a step that needs a sidecar refuses a kube-apiserver of the fleet, and one that an earlier step adds', () => {
+  const text = replaced('  masters: 3\n', '  masters:\n    - kind: kube-apiserver\n    - {}\n').concat(
+    '  - {at: 6s, action: scale, to: 3}\n',
+    '  - {at: 7s, action: requests-fail, how: hang, masters: [master-1]}\n',
+    '  - {at: 8s, action: requests-fail, how: hang, masters: [master-2, master-3]}\n',
+    '  - {at: 9s, action: roll-config, masters: [master-3], settings: {leaseTtl: 20s}}\n',
+  )
+  assert.deepEqual(
+    mistakesIn(text).map((line) => line.replace(/^[\d:]+ /, '')),
+    [
+      'masters: master-1 is a kube-apiserver, which has no sidecar',
+      'masters: master-3 is a kube-apiserver, which has no sidecar',
+      'masters: master-3 is a kube-apiserver, whose settings cannot be rolled',
+    ],
+  )
+})
+
 test('all values that are invalid by themselves are reported together, in file order', () => {
   const text = base
     .replace('masters: 3', 'masters: 3\n  leaseTtl: 3s\n  reconciler: leases')

@@ -10,6 +10,7 @@ import { readPem } from '../kube/kube-config-access.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { printable, RemoteError } from '../runtime/errors.ts'
 import { limitHeap } from '../runtime/system-heap.ts'
+import { checkIds } from '../verify/cluster/check-ids.ts'
 import type { CommandFlags } from '../verify/cluster/finding.ts'
 import type { Probing } from '../verify/cluster/probe-servers.ts'
 import { isUndecided, verifyUntil } from '../verify/cluster/verify-cluster.ts'
@@ -35,6 +36,12 @@ export async function execute(flags: Flags): Promise<number> {
   const { own, rest } = takeOwnOptions(verifyOptions, flags)
   const resolved = await loadConfiguration(rest, observerRules)
   const expected = await readExpectations(own.expect)
+  const skip = own.skip ?? expected.skip
+  if (skip !== undefined && (own.only ?? checkIds).every((id) => skip.includes(id))) {
+    const chosen = own.only === undefined ? 'all checks' : 'every check of --only'
+    const where = own.skip === undefined ? 'skip in the file of --expect' : '--skip'
+    throw new InvalidInputError([{ where, message: `excludes ${chosen}: no check is left to run` }])
+  }
   limitHeap()
   const surroundings = silentSurroundings()
   const { clock } = surroundings
@@ -59,7 +66,7 @@ export async function execute(flags: Flags): Promise<number> {
       },
       clock,
       only: own.only,
-      skip: own.skip ?? expected.skip,
+      skip,
       expect: {
         addresses: (own.expectAddresses ?? expected.expectAddresses)?.map(({ text }) => text),
         masters: own.expectMasters ?? expected.expectMasters,

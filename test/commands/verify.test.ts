@@ -82,6 +82,8 @@ test('a wrong flag or expectation file gives exit code 2', async (t) => {
   const expected = `${wrong}.yaml`
   const head = 'apiVersion: apiserver-bootstrap/v1alpha1\nkind: VerifyExpectations\n'
   writeFileSync(expected, `${head}expectMasters: many\nexpectAdresses: [192.0.2.1]\nskip: [nonsense]\n`)
+  const skipping = `${wrong}.skip.yaml`
+  writeFileSync(skipping, `${head}skip: [master-leases]\n`)
   for (const [args, pattern] of [
     [['--only=nonsense'], /^--only: must be one of the checks in docs\/verify\.md, not "nonsense"$/],
     [['--expect-masters=0'], /--expect-masters/],
@@ -91,8 +93,12 @@ test('a wrong flag or expectation file gives exit code 2', async (t) => {
     [['--probe', '--probe-map=192.0.2.1'], /^--probe-map: "192\.0\.2\.1" is not ADDRESS=HOST:PORT/],
     [['--probe', '--probe-map=192.0.2.1=here'], /^--probe-map: "here" is not HOST:PORT/],
     [
-      ['--only=node-ports', '--skip=node-ports', '--wait=60s', `--kubeconfig=${sound}`],
-      /^only, skip: no check is left/,
+      ['--only=node-ports', '--skip=node-ports', '--watch-writers=60s', `--kubeconfig=${sound}`],
+      /^--skip: excludes every check of --only: no check is left to run/,
+    ],
+    [
+      ['--only=master-leases', `--expect=${skipping}`, `--kubeconfig=${sound}`],
+      /^skip in the file of --expect: excludes every check of --only: no check is left to run/,
     ],
     [['--watch-writers=10ms'], /^--watch-writers: must be at least 1s/],
     [['--expect=/nowhere'], /^--expect: cannot read \/nowhere: no such file$/],

@@ -56,10 +56,11 @@ export function judgeEndpoints(
   if (twice.length > 0) findings.push(finding('each address once', `${twice.join(', ')} more than once`))
   if (notReady.length > 0) findings.push(finding('no notReadyAddresses', `not ready: ${notReady.join(', ')}`))
   const securePort = securePortOf(context)
-  if (listed.length > 0 && securePort !== undefined) {
-    const ports = endpointPorts(securePort)
-    const wrong = subsets.find((subset) => !samePorts(subset.ports ?? [], ports))
+  if (listed.length > 0) {
+    const ports = securePort === undefined ? undefined : endpointPorts(securePort)
+    const wrong = ports && subsets.find((subset) => !samePorts(subset.ports ?? [], ports))
     if (wrong !== undefined) findings.push(finding(portsText(ports), portsText(wrong.ports)))
+    else if (subsets.every((subset) => !subset.ports?.length)) findings.push(finding('a port', portsText([])))
   }
   if (current.metadata?.labels?.[SKIP_MIRROR_LABEL] !== 'true') {
     findings.push(finding(`label ${SKIP_MIRROR_LABEL}=true`, 'no such label, so the Endpoints are mirrored too'))

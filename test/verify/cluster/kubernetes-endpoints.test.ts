@@ -151,12 +151,13 @@ test('Endpoints without a usable address are compared with the known port', () =
   assert.deepEqual(found(7443), [unusable, ['port https 6443/TCP', 'port https 7443/TCP']])
 })
 
-test('if no port of the API servers is known, ports are not compared', () => {
+test('if no port of the API servers is known, ports are not compared, but Endpoints need one', () => {
   const empty = { addresses: ipsOf([A]) }
   assert.deepEqual(findings(byEndpoints({ endpoints: endpointsWith([empty, { ...empty, ports: https() }]) })), [
     ['one subset', '2 subsets'],
     ['each address once', `${A} more than once`],
   ])
+  assert.deepEqual(findings(byEndpoints({ endpoints: endpointsWith([empty]) })), [['a port', 'no port']])
 })
 
 test('the first subset with ports other than expected is reported; a subset without addresses has no port finding', () => {

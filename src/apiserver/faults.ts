@@ -280,6 +280,9 @@ function checkRule(rule: FaultRule): void {
     methodsMistake(rule.methods),
     pathMistake(rule.pathPrefix),
     rule.stream === undefined || typeof rule.stream === 'boolean' ? undefined : 'stream must be true or false',
+    rule.stream === false && subjectOf(rule.fault) !== 'request'
+      ? 'with stream: false it matches no watch, but its fault affects only watches'
+      : undefined,
   ]
   const first = mistakes.find((found) => found !== undefined)
   if (first !== undefined) throw new TypeError(`invalid rule with fault ${type}: ${first}`)

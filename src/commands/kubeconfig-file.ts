@@ -1,9 +1,8 @@
 import { rmSync } from 'node:fs'
-import { mkdtemp } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import type { StartedApiServer } from '../apiserver/http-start.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
+import { makeTemporaryDirectory } from '../runtime/system-file.ts'
 
 /**
  * Writes a kubeconfig to the file `wanted` or, if that is undefined, into a new temporary directory. `server` deletes
@@ -15,7 +14,7 @@ export async function writtenKubeconfig(
   server: StartedApiServer,
   wanted: string | undefined,
 ): Promise<{ readonly file: string } & Disposable> {
-  const file = wanted ?? join(await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-')), 'kubeconfig')
+  const file = wanted ?? join(await makeTemporaryDirectory('apiserver-bootstrap-'), 'kubeconfig')
   const remove = (): void => {
     if (wanted === undefined) rmSync(dirname(file), { recursive: true, force: true })
   }

@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
-import { open, rename, rm } from 'node:fs/promises'
+import { mkdtemp, open, rename, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { getOrMake } from './memo.ts'
 
 const readings = new Map<string, Promise<string>>()
@@ -44,5 +46,15 @@ export async function replaceFile(file: string, write: (next: string) => Promise
   } catch (error) {
     await rm(next, { force: true })
     throw error
+  }
+}
+
+/** Makes a new directory that only this user can read. Rejects with a line that names TMPDIR. */
+export async function makeTemporaryDirectory(prefix: string): Promise<string> {
+  try {
+    return await mkdtemp(join(tmpdir(), prefix))
+  } catch (cause) {
+    const { code } = cause as NodeJS.ErrnoException
+    throw new Error(`cannot make a directory in ${tmpdir()} (${code}): set TMPDIR to another directory`, { cause })
   }
 }

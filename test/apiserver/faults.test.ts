@@ -381,5 +381,8 @@ test('adding a rule that could never apply throws TypeError', () => {
     /retryAfter is not a field; known fields: status, retryA/,
   )
   refused({ fault: { type: 'refuse' }, stream: 'yes' }, /stream must be true or false$/)
+  for (const fault of [{ type: 'lose' }, { type: 'cut', afterEvents: 1 }]) {
+    refused({ fault, stream: false }, /with stream: false it matches no watch, but its fault affects only watches$/)
+  }
   faults.add({ fault: { type: 'refuse' }, methods: ['GET', 'HEAD'], stream: false, probability: 0.5, times: 2 })
 })

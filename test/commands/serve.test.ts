@@ -55,6 +55,18 @@ suite('serve', { concurrency: 2 }, () => {
     assert.equal(execFileSync('sh', ['-c', `${line}; printf %s "$KUBECONFIG"`], { encoding: 'utf8' }), file)
   })
 
+  test('a missing TMPDIR is reported in one line, which names the variable to set', async (t) => {
+    const { code, stderr } = await runProgram(
+      t,
+      ['serve'],
+      ['--import', 'data:text/javascript,process.env.TMPDIR="/nowhere"'],
+    )
+    assert.equal(code, 1)
+    assert.deepEqual(stderr, [
+      'apiserver-bootstrap: cannot make a directory in /nowhere (ENOENT): set TMPDIR to another directory',
+    ])
+  })
+
   test('SIGHUP removes the kubeconfig', async (t) => {
     const { child, kubeconfig } = await served(t)
     child.kill('SIGHUP')

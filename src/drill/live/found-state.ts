@@ -1,5 +1,4 @@
-import { mkdtemp, writeFile } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { isDeepStrictEqual } from 'node:util'
 import type { KubeApi } from '../../kube/api.ts'
@@ -15,6 +14,7 @@ import {
 import { KUBERNETES_SERVICE, SERVICE_NAME_LABEL } from '../../kubernetes-service/identity.ts'
 import type { InspectedLease } from '../../kubernetes-service/masters/inspection.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
+import { makeTemporaryDirectory } from '../../runtime/system-file.ts'
 import { addressesOf } from '../listings.ts'
 import { DrillError } from '../target.ts'
 import { type Cluster, isDocumentation } from './cluster.ts'
@@ -198,7 +198,7 @@ function namesOf(leases: readonly InspectedLease[]): string {
  * else can have placed a file or a link there.
  */
 export async function writeRecoveryFile(found: KubeObject): Promise<string> {
-  const directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-found-'))
+  const directory = await makeTemporaryDirectory('apiserver-bootstrap-found-')
   const file = join(directory, 'default-kubernetes.json')
   await writeFile(file, `${JSON.stringify(found, undefined, 2)}\n`, { mode: 0o600, flag: 'wx' })
   return file

@@ -1,13 +1,12 @@
 import { constants, existsSync } from 'node:fs'
-import { copyFile, lstat, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { copyFile, lstat, mkdir, readdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { parseEndpoint } from '../../etcd/options.ts'
 import { ifFound } from '../../kube/errors.ts'
 import { serviceCidrs } from '../../kube/resources.ts'
 import { messageOf } from '../../runtime/errors.ts'
 import { systemClock } from '../../runtime/system-clock.ts'
-import { replaceFile } from '../../runtime/system-file.ts'
+import { makeTemporaryDirectory, replaceFile } from '../../runtime/system-file.ts'
 import { DrillError } from '../target.ts'
 import { patiently, Watchdog } from './child.ts'
 import { type Cluster, isDocumentation, type LiveOptions } from './cluster.ts'
@@ -66,7 +65,7 @@ export class ClusterStage {
       )
     }
     this.#hadRange = range !== undefined
-    this.#directory = await mkdtemp(join(tmpdir(), 'apiserver-bootstrap-drill-'))
+    this.#directory = await makeTemporaryDirectory('apiserver-bootstrap-drill-')
     this.#watchdog = new Watchdog(this.#directory)
     const fault = paths.some(({ tlsHost }) => tlsHost === undefined) ? socketFault(this.#directory) : undefined
     if (fault !== undefined)

@@ -119,9 +119,23 @@ test('the page contains the seed of every run, including runs that are not drawn
   const text = textOf(renderPage(report([fallen])))
   assert.match(
     text,
-    /1 held – – 2 dead-master-removed 22\.500 s 192\.0\.2\.2 of master-2 is still listed 3 dead-master-removed/,
+    /2 dead-master-removed 22\.500 s 192\.0\.2\.2 of master-2 is still listed 3 dead-master-removed.* 1 held – –/,
   )
   assert.match(text, /1 more run is not drawn; its seed and violations are below/)
+})
+
+test('of 100,000 runs the page lists those that did not hold, at most a thousand violations, and the seeds of the rest', () => {
+  const broken = { violations: [violation], events: undefined }
+  const some = Array.from({ length: 100_000 }, (_, seed) => ({
+    seed,
+    ...(seed === 500 || seed === 502 ? broken : { violations: [], events: undefined }),
+  }))
+  const text = textOf(renderPage(report([{ ...fallen, runs: some }])))
+  assert.match(text, / 500 dead-master-removed .* 502 dead-master-removed .* 0 to 499, 501, 503 to 99999 held – –/)
+  const all = some.map(({ seed }) => ({ seed, ...broken }))
+  const page = renderPage(report([{ ...fallen, runs: all }]))
+  assert.match(textOf(page), / 999 dead-master-removed [^–]* 99,000 further violations, see report\.json – –/)
+  assert.ok(page.length < 1_000_000, `${page.length}`)
 })
 
 test('a page for ten busy minutes of seven masters and three reconcilers is smaller than 500 kB', () => {

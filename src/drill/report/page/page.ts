@@ -14,7 +14,7 @@ const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
 
 /**
  * The whole report as `report.html`: one page without scripts and without other files. Its size does not grow with the
- * length of the histories, but with the number of charts, runs, samples and violations. Pure.
+ * length of the histories, but with the number of charts, samples and violations. Pure.
  */
 export function renderPage(report: DrillReport): string {
   const { scenario, variants, target, version, unchecked, hostLate } = report
@@ -118,20 +118,31 @@ function knownFailures(variants: readonly VariantReport[]): Html | undefined {
   )}</ul></section>`
 }
 
+/** The page lists at most this many violations of a variant. */
+const MOST_VIOLATIONS = 1000
+
 function runs(variants: readonly VariantReport[]): Html {
-  const rows = variants.map(({ name, runs }) => ({
-    name,
-    rows: runs.flatMap(({ seed, violations }): readonly (readonly (Part | Cell)[])[] =>
-      violations.length === 0
-        ? [[String(seed), html`<span class="held">held</span>`, '–', '–']]
-        : violations.map(({ invariant, detail, atMs }) => [
-            String(seed),
-            { text: invariant, broken: true },
-            seconds(atMs),
-            detail,
-          ]),
-    ),
-  }))
+  const groups = variants.map(({ name, runs }) => {
+    const held = runs.filter(({ violations }) => violations.length === 0).map(({ seed }) => seed)
+    const broken = runs.flatMap(({ seed, violations }) => violations.map((violation) => ({ seed, ...violation })))
+    const rows: readonly (Part | Cell)[][] = broken
+      .slice(0, MOST_VIOLATIONS)
+      .map(({ seed, invariant, atMs, detail }) => [
+        String(seed),
+        { text: invariant, broken: true },
+        seconds(atMs),
+        detail,
+      ])
+    const more = broken.length - rows.length
+    return {
+      name,
+      rows: [
+        ...rows,
+        ...(more > 0 ? [['', `${counted(more, 'further violation')}, see report.json`, '–', '–']] : []),
+        ...(held.length > 0 ? [[seedsText(held), html`<span class="held">held</span>`, '–', '–']] : []),
+      ],
+    }
+  })
   return table({
     label: 'Every run',
     caption: 'Every run',
@@ -141,9 +152,20 @@ function runs(variants: readonly VariantReport[]): Html {
       { name: 'at', numbers: true },
       { name: 'where, and of whom' },
     ],
-    groups: rows,
+    groups,
     tall: true,
   })
+}
+
+/** Ascending seeds as text: `1 to 3, 5`. */
+function seedsText(seeds: readonly number[]): string {
+  const spans: [first: number, last: number][] = []
+  for (const seed of seeds) {
+    const span = spans.at(-1)
+    if (span?.[1] === seed - 1) span[1] = seed
+    else spans.push([seed, seed])
+  }
+  return spans.map(([first, last]) => (first === last ? `${first}` : `${first} to ${last}`)).join(', ')
 }
 
 function scenarioSection({ scenario, command, target, seed, variants }: DrillReport): Html {

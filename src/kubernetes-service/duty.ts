@@ -96,16 +96,16 @@ export class KubernetesServiceDuty {
   }
 
   async #leave(reconciler: EndpointReconciler, mode: OnShutdown, signal: AbortSignal): Promise<void> {
-    const { monitor, logger, address, securePort } = this.#options
+    const { logger, address, securePort } = this.#options
     const ports = endpointPorts(securePort)
     if (address === undefined) return
     let message = 'withdrew the address, if it was listed'
     if (mode === 'keep') {
       message = 'leaving the address on the list'
-    } else if (mode === 'withdraw' && reconciler.leave !== undefined && (await monitor.probe(signal)).answered) {
+    } else if (mode === 'withdraw' && reconciler.leave !== undefined) {
+      // Also if the API server does not respond: it may only be slow, and then an empty list would cut off its clients.
       const departure = await reconciler.leave(address, ports, signal)
-      if (departure !== 'left')
-        message = 'the address stays listed: its API server still responds, and it is the last one'
+      if (departure !== 'left') message = 'the address stays listed: no other address is listed'
     } else {
       await reconciler.removeEndpoints(address, ports, signal)
     }
@@ -121,12 +121,12 @@ export class KubernetesServiceDuty {
 
   /**
    * Removes the address that an earlier life of this master has listed: that address leads clients to a server that is
-   * not ready. The address stays if no other is listed, or if the server is ready.
+   * not ready. The address stays if no other is listed, if the server is ready, or while its readiness is unknown.
    */
   async #clearAway(reconciler: EndpointReconciler, signal: AbortSignal): Promise<void> {
     const { address, monitor, clock, logger, securePort } = this.#options
     if (reconciler.clearAway === undefined || address === undefined) return
-    await monitor.firstAnswer(signal)
+    await monitor.untilKnown(signal)
     while (monitor.state.phase === 'starting') {
       try {
         const left = await reconciler.clearAway(address, endpointPorts(securePort), signal)

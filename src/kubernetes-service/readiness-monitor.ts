@@ -31,6 +31,7 @@ export class ReadinessMonitor {
   #state: ReadinessState = neverReady
   #lastAnswerMs: number | undefined
   #serves = false
+  #isKnown = false
   readonly #unready: Symptom
   readonly #handlers = new Set<(answer: ReadinessAnswer, sentAtMs: number) => void>()
 
@@ -72,6 +73,7 @@ export class ReadinessMonitor {
     const answer = await readiness.probe(signal)
     const nowMs = clock.monotonicMs()
     if (answer.answered) this.#lastAnswerMs = nowMs
+    if (answer.answered && answer.refused === undefined) this.#isKnown = true
     const before = this.#state
     const after = nextReadiness(before, answer, nowMs)
     // With the gate `startup` a server that was ready once stays ready; if the server dies, its master does not renew
@@ -118,9 +120,9 @@ export class ReadinessMonitor {
     return this.#state.phase === 'ready' && this.#state.failures === 0 ? readyPeriodMs : periodMs
   }
 
-  /** Resolves after the first answer, of any kind. {@link run} must be running. */
-  firstAnswer(signal: AbortSignal): Promise<void> {
-    return this.#until(() => this.#lastAnswerMs !== undefined, signal)
+  /** Resolves after the first answer that shows whether the server is ready. {@link run} must be running. */
+  untilKnown(signal: AbortSignal): Promise<void> {
+    return this.#until(() => this.#isKnown, signal)
   }
 
   /** Resolves when the server has been ready once. {@link run} must be running. */

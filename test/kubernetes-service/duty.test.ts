@@ -14,6 +14,7 @@ const answers = {
   ready: { answered: true, ready: true, checks: [] },
   failing: { answered: true, ready: false, checks: [] },
   silent: { answered: false, reason: 'no answer' },
+  refused: { answered: true, ready: false, checks: [], refused: '/readyz cannot be read: HTTP status 403' },
 } as const satisfies Record<string, ReadinessAnswer>
 const away = new KubeError('Unreachable', 'connection refused')
 const conflict = new KubeError('Conflict', 'conflict')
@@ -151,6 +152,15 @@ test('the entry of an earlier life is removed once, after the first answer, if t
   assert.deepEqual(logged('info'), ['removed the address of a previous run: the API server is not ready'])
   await time.advance(10_000)
   assert.deepEqual(calls(), [], 'once')
+})
+
+test('while the server refuses to report its readiness, the entry of an earlier life stays', async (t) => {
+  const { time, server, calls } = await open(t, { server: 'refused' })
+  await time.advance(5_000)
+  assert.deepEqual(calls(), [])
+  server.answer = 'ready'
+  await time.advance(1_000)
+  assert.deepEqual(calls(), ['reconcile'])
 })
 
 test('if the server is ready at its first answer, the entry of an earlier life is not cleared', async (t) => {
@@ -305,13 +315,13 @@ test('how a duty leaves depends on the mode, on its server, and on the reconcile
   assert.deepEqual(await leaving('keep'), [[], ['leaving the address on the list']])
   assert.deepEqual(await leaving('withdraw'), [[`leave ${own}`], withdrew])
   assert.deepEqual(await leaving('withdraw', {}, 'failing'), [[`leave ${own}`], withdrew])
-  assert.deepEqual(await leaving('withdraw', {}, 'silent'), [[`remove ${own}`], withdrew])
+  assert.deepEqual(await leaving('withdraw', {}, 'silent'), [[`leave ${own}`], withdrew])
   assert.deepEqual(await leaving('withdraw', { lacks: ['leave'] }), [[`remove ${own}`], withdrew])
   assert.deepEqual(await leaving('always'), [[`remove ${own}`], withdrew])
   assert.deepEqual(await leaving('always', { address: 'none' }), [[], []])
   const steps = new Steps()
   steps.departure = async () => 'last-one'
-  const stays = ['the address stays listed: its API server still responds, and it is the last one']
+  const stays = ['the address stays listed: no other address is listed']
   assert.deepEqual(await leaving('withdraw', { steps }), [[`leave ${own}`], stays])
 })
 

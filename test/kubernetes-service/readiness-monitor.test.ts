@@ -196,23 +196,26 @@ test('handlers receive each probe after the change of state, with the time when 
   ])
 })
 
-test('firstAnswer resolves at any answer, untilFirstReady only at readiness; it rejects when its signal aborts', async () => {
+test('untilKnown resolves at an answer about readiness, untilFirstReady only at readiness; it rejects when its signal aborts', async () => {
   const world = monitored()
   const { monitor, server, time, stop } = world
   await running(world, async () => {
     const reached: string[] = []
     const note = (what: string) => () => reached.push(what)
-    const answered = monitor.firstAnswer(stop.signal).then(note('answer'))
+    const answered = monitor.untilKnown(stop.signal).then(note('answer'))
     const first = monitor.untilFirstReady(stop.signal).then(note('ready'))
     const given = new AbortController()
     const givenUp = monitor.untilFirstReady(given.signal).catch(note('given up'))
     const early = new AbortController()
-    monitor.firstAnswer(early.signal).catch(note('given up early'))
+    monitor.untilKnown(early.signal).catch(note('given up early'))
     await time.advance(1_000)
     assert.deepEqual(reached, [])
     early.abort()
     await time.advance(0)
     assert.deepEqual(reached.splice(0), ['given up early'])
+    server.answer = { answered: true, ready: false, checks: [], refused: '403' }
+    await time.advance(1_000)
+    assert.deepEqual(reached, [])
     server.answer = unready
     await time.advance(1_000)
     assert.deepEqual(reached, ['answer'])
@@ -222,6 +225,6 @@ test('firstAnswer resolves at any answer, untilFirstReady only at readiness; it 
     await time.advance(1_000)
     assert.deepEqual(reached, ['answer', 'given up', 'ready'])
     await Promise.all([answered, first])
-    await Promise.all([monitor.firstAnswer(stop.signal), monitor.untilFirstReady(stop.signal)])
+    await Promise.all([monitor.untilKnown(stop.signal), monitor.untilFirstReady(stop.signal)])
   })
 })

@@ -114,9 +114,15 @@ function isNotWithdrawn(lease: MasterLease): boolean {
 
 /**
  * The leases of other masters that are ready, so that `self` may leave. A lease of another holder of the same address
- * counts; a lease that never ends does not.
+ * counts. A lease that never ends does not, nor a {@link MasterLease.lapsed} one: after a power failure of all masters,
+ * the first one that is back would leave only dead addresses.
  */
 export function othersReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
+  return othersPerhapsReady(leases, self).filter(({ lapsed }) => lapsed !== true)
+}
+
+/** {@link othersReady}, and the lapsed leases, whose masters may be alive if the clocks of two hosts differ. */
+export function othersPerhapsReady(leases: readonly MasterLease[], self: Holder): readonly MasterLease[] {
   return leases.filter((lease) => isReady(lease) && lease.neverEnds !== true && !isHeldBy(lease, self))
 }
 

@@ -14,6 +14,7 @@ import {
   isHeldByAnotherLife,
   listableLeases,
   listedAddresses,
+  othersPerhapsReady,
   othersReady,
   secondAddresses,
   unknownTo,
@@ -188,9 +189,10 @@ async function mayLeave(
     // withdrawn at the same time could both leave. As `leaving`, an unready master would be listed again.
     await leases.mark({ ...own, state: own.state === 'unready' ? 'unready' : 'leaving' }, signal)
     if (always) return true
-    const others = othersReady(await presentLeases(leases, adapter, signal), own)
-    if (others.some(({ lapsed }) => lapsed !== true)) return true
-    if (others.length === 0 || clock.monotonicMs() >= untilMs) return false
+    const present = await presentLeases(leases, adapter, signal)
+    if (othersReady(present, own).length > 0) return true
+    // The renewal of a live master shows within an interval that its lease has not lapsed.
+    if (othersPerhapsReady(present, own).length === 0 || clock.monotonicMs() >= untilMs) return false
     await sleep(clock, intervalMs / 10, signal)
   }
 }

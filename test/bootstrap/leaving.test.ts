@@ -123,3 +123,30 @@ test('a master that leaves reads the leases after the list it writes, so a maste
   assert.ok(before.lastIndexOf('get endpoints') >= 0)
   assert.ok(before.lastIndexOf('list leases') > before.lastIndexOf('get endpoints'), before.join())
 })
+
+for (const endpointReconcilerType of ['master-count', 'lease'] as const) {
+  test(`with ${endpointReconcilerType} the only master stays listed if its server is silent for a moment when it stops`, async () => {
+    const { time, api, start } = setUp()
+    let answer: ReadinessAnswer = ready
+    const readiness = { probe: async () => answer, answers: async () => true }
+    const master = start({ endpointReconcilerType }, { readiness })
+    await time.advance(20_000)
+    answer = { answered: false, reason: 'no answer within 3000 ms' }
+    await master.end()
+    const stored = await api.get(endpoints, { namespace: 'default', name: 'kubernetes' })
+    assert.deepEqual(addressesIn(stored), ['192.0.2.1'])
+  })
+}
+
+test('with Lease objects the first master that is back after a power failure does not leave because of dead masters', async () => {
+  const { time, api, start } = setUp()
+  const masters = [start({ onShutdown: 'keep' }), start({ onShutdown: 'keep', advertiseAddress: '192.0.2.2' })]
+  await time.advance(30_000)
+  for (const { stop } of masters) stop.abort()
+  await time.advance(3_600_000)
+  const back = start()
+  await time.advance(5_000)
+  await back.end()
+  const stored = await api.get(endpoints, { namespace: 'default', name: 'kubernetes' })
+  assert.ok(addressesIn(stored).includes('192.0.2.1'))
+})

@@ -7,6 +7,7 @@ import {
   listableLeases,
   listedAddresses,
   masterKey,
+  othersPerhapsReady,
   othersReady,
   portsAgreed,
   startedAfter,
@@ -122,6 +123,14 @@ test('a lease that never ends stays listed, but no master may leave because of i
   const ghosts = [foreign, lease('192.0.2.2')].map((one) => ({ ...one, neverEnds: true }))
   assert.deepEqual(othersReady([lease('192.0.2.1', 'leaving'), ...ghosts], self), [])
   assert.deepEqual(listedAddresses([lease('192.0.2.3'), ...ghosts]).toSorted(), ['192.0.2.2', '192.0.2.3', '192.0.2.9'])
+})
+
+test('no master may leave because of a lease that has lapsed, but its master may be ready', () => {
+  const self = holder('192.0.2.1', 'leaving')
+  const lapsed = { ...lease('192.0.2.2'), found: true, lapsed: true }
+  assert.deepEqual(othersReady([lapsed], self), [])
+  assert.deepEqual(othersPerhapsReady([lapsed], self), [lapsed])
+  assert.deepEqual(othersReady([{ ...lapsed, lapsed: false }], self).length, 1)
 })
 
 test('a restarted process is the same master; another host at the same address is not', () => {

@@ -12,6 +12,12 @@ export interface CallOptions {
   readonly signal?: AbortSignal | undefined
   /** The call rejects at once after a 429 or 503 with Retry-After: for callers with a deadline. @default false */
   readonly urgent?: boolean | undefined
+  /**
+   * For writes whose resourceVersion or uid guards them. After its time limit the call rejects with `Timeout` as usual,
+   * but the server has some more time to carry out the request: it may be waiting for a slow admission webhook. If the
+   * request were cancelled, and the next one too, the object could never be written. @default false
+   */
+  readonly lingers?: boolean | undefined
 }
 
 export interface ListQuery {

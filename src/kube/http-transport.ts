@@ -108,6 +108,11 @@ export class HttpTransport implements Transport {
       controller.abort(new KubeError('Timeout', `${this.#target}: no answer within ${timeoutMs} ms`))
     }, timeoutMs)
     const dispatcher = this.#dispatcher
+    const reconnect = (): void => {
+      if (dispatcher === this.#dispatcher) this.#reconnect()
+    }
+    const { reconnectMs } = request
+    const reconnectTimer = reconnectMs === undefined ? undefined : setTimeout(reconnect, reconnectMs)
     let streaming = false
     let release: (() => void) | undefined
     let bytes: ByteBuffer | undefined
@@ -141,12 +146,13 @@ export class HttpTransport implements Transport {
       if (statusCode === 400) refuseClearText(this.#target, decoded)
       return { ...answer, body: decoded }
     } catch (error) {
-      if (controller.signal.aborted && dispatcher === this.#dispatcher) this.#reconnect()
+      if (controller.signal.aborted) reconnect()
       throw explain(error)
     } finally {
       bytes?.clear()
       release?.()
       clearTimeout(timer)
+      clearTimeout(reconnectTimer)
       if (!streaming) finish()
     }
   }

@@ -46,6 +46,11 @@ export interface RestKubeApiOptions {
 
 /** How long each attempt of a call on one object, or to start a watch, may take, in milliseconds. */
 const TIMEOUT_MS = 10_000
+/**
+ * When a request that `lingers` is cancelled, in milliseconds: an admission webhook may take 30 s, and the default is
+ * the same 10 s as {@link TIMEOUT_MS}.
+ */
+const LINGERING_MS = 35_000
 /** How long each attempt of a list may take, in milliseconds: the server's own limit. */
 const LIST_TIMEOUT_MS = 60_000
 
@@ -53,6 +58,11 @@ interface Call extends ApiRequest {
   readonly name: CallName
   readonly urgent?: boolean | undefined
 }
+
+const waiting = new KubeError(
+  'Timeout',
+  `no answer within ${TIMEOUT_MS} ms; the server may still carry out the request`,
+)
 
 type Target = Pick<Call, 'name' | 'path'>
 
@@ -224,10 +234,18 @@ class RestKubeApi implements KubeApi {
     return asObject(call.name, resource, await this.#unary(call, options))
   }
 
-  async #unary(call: Call, { signal, urgent }: CallOptions): Promise<unknown> {
-    const response = await this.#exchange({ ...call, urgent }, signal ?? new AbortController().signal)
+  async #unary(call: Call, { signal = new AbortController().signal, urgent, lingers }: CallOptions): Promise<unknown> {
+    const response = await (lingers ? this.#linger(call, signal) : this.#exchange({ ...call, urgent }, signal))
     if ('stream' in response) throw badResponse(call.name, 'the answer is a stream')
     return response.body
+  }
+
+  /** As {@link CallOptions.lingers} demands. */
+  async #linger(call: Call, signal: AbortSignal): Promise<ApiResponse> {
+    const { promise, reject } = Promise.withResolvers<never>()
+    const answer = this.#exchange({ ...call, timeoutMs: LINGERING_MS, reconnectMs: TIMEOUT_MS }, signal)
+    const cancel = this.#options.clock.schedule(TIMEOUT_MS, () => reject(named(call.name, waiting)))
+    return Promise.race([answer, promise]).finally(cancel)
   }
 
   /**

@@ -14,6 +14,11 @@ export interface ApiRequest {
   readonly stream?: boolean
   /** How long the whole exchange may take (for a stream: until its headers), in milliseconds. */
   readonly timeoutMs?: number | undefined
+  /**
+   * If no answer has arrived after this many milliseconds, later requests use new connections: a dead connection must
+   * not delay them. @default timeoutMs
+   */
+  readonly reconnectMs?: number | undefined
   /** The longest accepted answer, in bytes; of a stream, the longest event. @default the limit for one object */
   readonly maxBytes?: number | undefined
   /** The caller does not read managedFields, which may be missing or empty. They take a third of most objects. */

@@ -26,7 +26,7 @@ export interface ListPlan {
   readonly secondAddresses: readonly string[]
   /**
    * Whether the plan was made without leases, so that each master may plan a different list. If the write of the
-   * Endpoints is refused, the slices then stay as they are, because masters would overwrite each other's slices without
+   * Endpoints fails, the slices then stay as they are, because masters would overwrite each other's slices without
    * end. @default false
    */
   readonly withoutLeases?: boolean | undefined
@@ -102,7 +102,7 @@ export class EndpointsAdapter {
 
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
-   * object separately: slices follow the plan even while the write of the Endpoints waits or is refused (but see
+   * object separately: slices follow the plan even while the write of the Endpoints waits or fails (but see
    * {@link ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, and with a conflict
    * if another client has changed or created the Endpoints meanwhile.
    */
@@ -112,30 +112,29 @@ export class EndpointsAdapter {
     signal?: AbortSignal,
   ): Promise<void> {
     if (action.type === 'refuse') throw new NoLiveMasters()
+    // The slices follow the plan, not the answer: a webhook that changes addresses must not change those too.
+    const wanted = action.type === 'none' ? stored.endpoints : action.object
     let outcome: Outcome<Endpoints>
     try {
       outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
-      // Most clients follow the slices, which must not list dead masters only because we may not write Endpoints.
-      if (action.type !== 'none' && !withoutLeases && (await this.#isRefusal(error, stored, signal))) {
-        await this.#ensureSlices(action.object, stored, secondAddresses, signal)
+      // Most clients follow the slices, which must not list dead masters only because Endpoints cannot be written.
+      if (action.type !== 'none' && !withoutLeases && (await this.#isUnwritten(error, stored, signal))) {
+        await this.#ensureSlices(wanted, stored, secondAddresses, signal)
       }
       throw error
     }
     if (outcome.type === 'overtaken') throw new KubeError('Conflict', 'another client has created the Endpoints')
-    await this.#ensureSlices(outcome.object, stored, secondAddresses, signal)
+    await this.#ensureSlices(wanted, stored, secondAddresses, signal)
   }
 
   /**
-   * Whether the slices follow a plan although the Endpoints could not be written. A 500 counts too, because a server
-   * with a broken admission webhook answers each write with it. If the write of the Endpoints happened nevertheless,
-   * the slices are right. A webhook may also refuse with a conflict: then the Endpoints are still as they were read, or
-   * still missing.
+   * Whether the slices follow a plan although the write of the Endpoints failed: only if the Endpoints are still as
+   * they were read, or still missing, so that the plan is the newest one. A webhook may hang, or refuse with any
+   * status. If the write happens later nevertheless, the slices are right.
    */
-  async #isRefusal(error: unknown, { endpoints }: ObservedEndpoints, signal?: AbortSignal): Promise<boolean> {
-    if (!isKubeError(error, 'Conflict')) {
-      return isDenied(error) || (isKubeError(error, 'ServerError') && error.httpStatus === 500)
-    }
+  async #isUnwritten(error: unknown, { endpoints }: ObservedEndpoints, signal?: AbortSignal): Promise<boolean> {
+    if (!(error instanceof RemoteError)) return false
     const now = await this.getEndpoints(signal).catch(() => 'unknown' as const)
     const { uid, resourceVersion } = endpoints?.metadata ?? {}
     return now !== 'unknown' && now?.metadata?.uid === uid && now?.metadata?.resourceVersion === resourceVersion

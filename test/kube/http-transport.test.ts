@@ -327,6 +327,24 @@ for (const [how, limit] of [
   })
 }
 
+test('after reconnectMs without an answer the next requests use a new connection; the late answer still arrives', async (t) => {
+  const late: (() => void)[] = []
+  const server = await startServer(t, ({ url }, response) => {
+    if (url === '/late') late.push(() => response.end('late'))
+    else response.end()
+  })
+  const transport = transportTo(t, server.url)
+  await Promise.all([transport.send(get('/'), never), transport.send(get('/'), never)])
+  const before = server.connections()
+  const sent = bodyFrom(transport, get('/late', { timeoutMs: 60_000, reconnectMs: 50 }))
+  await eventually('a request uses a new connection', async () => {
+    await transport.send(get('/next'), never)
+    return server.connections() > before
+  })
+  late[0]?.()
+  assert.equal(await sent, 'late')
+})
+
 /** Accepts connections, and sends `greeting` or nothing: it does not speak TLS. */
 async function silentServer(t: Cleanup, greeting?: string): Promise<{ port: number; open: () => number }> {
   const sockets = new Set<Socket>()

@@ -606,3 +606,44 @@ test('a continue token that is no string is refused, and a malformed Status in a
     assert.deepEqual(object, { kind: 'Status', reason: undefined, message: undefined })
   }
 })
+
+test('a write that lingers rejects after 10 s, and is cancelled only after 35 s', async () => {
+  const calls = {
+    create: (api: KubeApi, lingers: boolean) => api.create(services, service, { lingers }),
+    update: (api: KubeApi, lingers: boolean) => api.update(services, service, { lingers }),
+    delete: (api: KubeApi, lingers: boolean) =>
+      api.delete(services, { namespace: 'default', name: 'kubernetes' }, { lingers }),
+  }
+  for (const call of Object.values(calls)) {
+    for (const [lingers, limits] of [
+      [true, [35_000, 10_000]],
+      [false, [10_000, undefined]],
+    ] as const) {
+      const late = Promise.withResolvers<ApiResponse>()
+      const { api, sent, clock } = apiWith(() => late.promise)
+      let failure: unknown
+      void call(api, lingers).catch((error: unknown) => {
+        failure = error
+      })
+      await clock.advance(9_999)
+      assert.equal(failure, undefined)
+      await clock.advance(1)
+      assert.equal(isKubeError(failure, 'Timeout'), lingers, 'without lingers the transport has the limit')
+      assert.deepEqual(
+        sent.map(({ timeoutMs, reconnectMs }) => [timeoutMs, reconnectMs]),
+        [limits],
+      )
+      late.resolve(ok(service))
+      await clock.advance(0)
+    }
+  }
+})
+
+test('a write that lingers and is answered in time has its answer, and leaves no timer', async () => {
+  const view = new VirtualClock().view()
+  const { api } = apiWith(() => ok(service), { clock: view })
+  assert.deepEqual(await api.update(services, service, { lingers: true }), service)
+  assert.equal(view.timers, 0)
+  const failing = apiWith(() => refuse(403, statusOf({ reason: 'Forbidden' })))
+  await assert.rejects(failing.api.update(services, service, { lingers: true }), { code: 'Forbidden' })
+})

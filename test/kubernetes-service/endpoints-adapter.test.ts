@@ -49,12 +49,20 @@ interface OpenOptions {
   readonly onWritten?: (written: Written) => void
 }
 
-/** An adapter for a server that holds one version of each object. `refuse` decides which calls it refuses. */
+/**
+ * An adapter for a server that holds one version of each object. `refuse` decides which calls it refuses, and `mutate`
+ * what it stores.
+ */
 function open({ backsOff = false, serves, onWritten }: OpenOptions = {}) {
   const api = new ScriptedApi()
   const objects = new Map<string, KubeObject>()
-  const server: { refuse: (call: string) => Error | undefined | Promise<void>; version: number } = {
+  const server: {
+    refuse: (call: string) => Error | undefined | Promise<void>
+    mutate: (object: KubeObject) => KubeObject
+    version: number
+  } = {
     refuse: () => undefined,
+    mutate: (object) => object,
     version: 0,
   }
   const calls: string[] = []
@@ -72,7 +80,7 @@ function open({ backsOff = false, serves, onWritten }: OpenOptions = {}) {
     }
     if (call === 'create' && found !== undefined) throw new KubeError('AlreadyExists', 'exists', { httpStatus: 409 })
     const metadata = { uid: key, ...(of as KubeObject).metadata, resourceVersion: `${++server.version}` }
-    const stored = { ...of, metadata } as KubeObject
+    const stored = server.mutate({ ...of, metadata } as KubeObject)
     objects.set(key, stored)
     return stored
   }
@@ -180,11 +188,13 @@ test('the plan is made after the read, and its writes carry the resourceVersions
   assert.ok(objects.has('endpoints kubernetes'))
 })
 
-test('a failed write of Endpoints rejects; the slices are then written only if the refusal is permanent', async () => {
+test('a failed write of Endpoints rejects; the slices are then written if the server failed, not after a mistake', async () => {
   for (const [error, slices] of [
-    [away, one],
+    [away, two],
     [new TypeError('a mistake'), one],
-    [new KubeError('ServerError', 'etcd leader changed', { httpStatus: 503 }), one],
+    [new KubeError('Timeout', 'a webhook hangs'), two],
+    [new KubeError('TooManyRequests', 'refused by a webhook', { httpStatus: 429 }), two],
+    [new KubeError('ServerError', 'etcd leader changed', { httpStatus: 503 }), two],
     [new KubeError('ServerError', 'failed calling webhook', { httpStatus: 500 }), two],
     [forbidden, two],
     [new KubeError('Invalid', 'a policy denied the request', { httpStatus: 422 }), two],
@@ -196,6 +206,13 @@ test('a failed write of Endpoints rejects; the slices are then written only if t
     const seconds = slices === two ? ['2001:db8::1', '2001:db8::2'] : ['2001:db8::1']
     assert.deepEqual(listed(), [one, slices, undefined, seconds], error.message)
   }
+})
+
+test('if a webhook removes addresses from the Endpoints, the slices still have them', async () => {
+  const { list, listed, server } = open()
+  server.mutate = (object) => ('subsets' in object ? { ...object, subsets: [] } : object)
+  await list(two)
+  assert.deepEqual(listed().slice(0, 2), [[], two])
 })
 
 test('after a conflict the slices follow only if nobody has written the Endpoints since they were read', async () => {

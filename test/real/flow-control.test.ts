@@ -1,15 +1,10 @@
 import assert from 'node:assert/strict'
-import { once } from 'node:events'
-import { createServer } from 'node:https'
-import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { Agent, request } from 'undici'
 import type { Endpoints, Lease } from '../../src/kube/resources.ts'
 import type { Apiserver } from '../peers/apiserver.ts'
-import { CertificateAuthority } from '../peers/certificates.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { kubectlFor } from '../peers/kubectl.ts'
@@ -17,6 +12,7 @@ import { listedIn, paths, whenRight } from '../peers/kubernetes-service.ts'
 import { type Owner, openOwner, temporaryDirectory } from '../peers/owner.ts'
 import { startMaster } from '../peers/program.ts'
 import { throughout, untilPasses } from '../peers/until.ts'
+import { installWebhook } from '../peers/webhook.ts'
 
 const manifests = fileURLToPath(new URL('../../config/kustomize/flow-control', import.meta.url))
 const configMaps = '/api/v1/namespaces/default/configmaps?dryRun=All'
@@ -25,41 +21,11 @@ const slowMs = 2_000
 const users = 100
 const requestsPerUser = 6
 
-/**
- * Installs a webhook that is slow for each new ConfigMap: such requests hold their seats for long and cost no processor
- * time.
- */
-async function slowDownConfigMaps(owner: Owner, server: Apiserver): Promise<void> {
-  const authority = new CertificateAuthority()
-  const { certificate, key } = authority.issue({ commonName: 'slow', ips: ['127.0.0.1'] })
-  const webhook = createServer({ cert: certificate, key }, async (incoming, answer) => {
-    const chunks = await incoming.toArray()
-    const { uid } = JSON.parse(Buffer.concat(chunks).toString()).request
-    // When the test is over, nobody waits for some of them any more.
-    await sleep(slowMs, undefined, { ref: false })
-    const review = { apiVersion: 'admission.k8s.io/v1', kind: 'AdmissionReview', response: { uid, allowed: true } }
-    answer.setHeader('content-type', 'application/json').end(JSON.stringify(review))
-  })
-  await once(webhook.listen(0, '127.0.0.1'), 'listening')
-  owner.after(() => {
-    webhook.closeAllConnections()
-    webhook.close()
-  })
-  const url = `https://127.0.0.1:${(webhook.address() as AddressInfo).port}`
-  const caBundle = Buffer.from(authority.certificate).toString('base64')
-  await server.api.create('/apis/admissionregistration.k8s.io/v1/validatingwebhookconfigurations', {
-    metadata: { name: 'slow' },
-    webhooks: [
-      {
-        name: 'slow.example.com',
-        clientConfig: { url, caBundle },
-        rules: [{ apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] }],
-        sideEffects: 'None',
-        admissionReviewVersions: ['v1'],
-        timeoutSeconds: 30,
-      },
-    ],
-  })
+/** A slow webhook for each new ConfigMap: such requests hold their seats for long and cost no processor time. */
+const slowConfigMaps = {
+  rule: { apiGroups: [''], apiVersions: ['v1'], resources: ['configmaps'], operations: ['CREATE'] },
+  answersAfterMs: slowMs,
+  timeoutSeconds: 30,
 }
 
 /**
@@ -126,7 +92,7 @@ test('with config/kustomize/flow-control a flood of other users delays no renewa
   const whenAllListed = () => whenRight(server.api, { addresses, port: server.port }, 30_000)
   const listed = async () => listedIn(await server.api.find<Endpoints>(paths.endpoints))
   await whenAllListed()
-  await slowDownConfigMaps(owner, server)
+  await installWebhook(owner, server, slowConfigMaps)
 
   const unprotected = startFlood(owner, server)
   await untilPasses(

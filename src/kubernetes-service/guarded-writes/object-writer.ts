@@ -141,9 +141,9 @@ export class ObjectWriter {
     }
     /** Undefined if another client has already created the object. */
     const create = (wanted: T): Promise<T | undefined> =>
-      ifNew(send('create', () => api.create(resource, wanted, { signal })))
+      ifNew(send('create', () => api.create(resource, wanted, { lingers: true, signal })))
     if (type === 'update') {
-      return done('update', await send('update', () => api.update(resource, action.object, { signal })))
+      return done('update', await send('update', () => api.update(resource, action.object, { lingers: true, signal })))
     }
     if (type === 'create') {
       const stored = await create(action.object)
@@ -151,7 +151,9 @@ export class ObjectWriter {
     }
     const { namespace, name = '', uid, resourceVersion } = found?.metadata ?? {}
     try {
-      await send('delete', () => api.delete(resource, { namespace, name }, { uid, resourceVersion, signal }))
+      await send('delete', () =>
+        api.delete(resource, { namespace, name }, { uid, resourceVersion, lingers: true, signal }),
+      )
     } catch (error) {
       if (!isKubeError(error, 'NotFound')) throw error
       overwrites?.gone(resource, object)

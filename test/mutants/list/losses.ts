@@ -74,9 +74,30 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'withdraw-for-one-whose-lease-has-lapsed': {
     broken: 'Withdraws a master because of a listed one whose last renewal is longer ago than its TTL.',
     file: 'kubernetes-service/withdraw.ts',
-    text: 'if (others.some(({ lapsed }) => lapsed !== true)) return true',
-    instead: 'if (others.length > 0) return true',
+    text: 'if (othersReady(present, own).length > 0) return true',
+    instead: 'if (othersPerhapsReady(present, own).length > 0) return true',
     tests: ['kubernetes-service/withdraw.test.ts'],
+  },
+  'slices-never-follow-a-failed-write': {
+    broken: 'The slices list a dead master for as long as a webhook hangs at each write of the Endpoints.',
+    file: 'kubernetes-service/endpoints-adapter.ts',
+    text: 'if (!(error instanceof RemoteError)) return false',
+    instead: 'if (!isDenied(error)) return false',
+    tests: ['kubernetes-service/endpoints-adapter.test.ts'],
+  },
+  'leave-because-of-a-lapsed-lease': {
+    broken: 'The first master that is back after a power failure leaves the list to masters that are dead.',
+    file: 'kubernetes-service/members.ts',
+    text: '.filter(({ lapsed }) => lapsed !== true)',
+    instead: '',
+    tests: ['kubernetes-service/members.test.ts'],
+  },
+  'slow-writes-are-cancelled': {
+    broken: 'A write that waits for a slow webhook is cancelled after 10 s, each time again.',
+    file: 'kube/rest-api.ts',
+    text: 'timeoutMs: LINGERING_MS, ',
+    instead: '',
+    tests: ['kube/rest-api.test.ts'],
   },
   'withdraw-and-list-the-dead': {
     broken: 'A withdrawal adds the address of a Lease that has ended.',
@@ -95,8 +116,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'remove-a-slice-as-it-is-by-now': {
     broken: 'Removes a slice though another master has written it since it was read.',
     file: 'kubernetes-service/guarded-writes/object-writer.ts',
-    text: '{ uid, resourceVersion, signal }',
-    instead: '{ uid, signal }',
+    text: '{ uid, resourceVersion, lingers: true, signal }',
+    instead: '{ uid, lingers: true, signal }',
     tests: ['kubernetes-service/dual-stack-adapter.test.ts'],
   },
   'allocate-for-a-deleted-service': {

@@ -138,9 +138,17 @@ export class RangeState {
     this.#outdated = true
   }
 
+  /** Call this when no write is needed any more. */
+  needsNoWrite(): void {
+    if (this.#fixed === undefined) return
+    this.#fixed = undefined
+    this.#options.metrics.withheld(this.#options.range.name, undefined)
+  }
+
   /**
    * Call this when a write is needed, but the registry forbids rewriting the stored state. Withholds the range until
-   * a state is received, even the same one again. `reason`: see `fixed` of a stored range.
+   * {@link needsNoWrite} is called, or a state is received that may be rewritten. `reason`: see `fixed` of a stored
+   * range.
    */
   cannotWrite(reason: string): void {
     const { range, where, metrics } = this.#options
@@ -154,8 +162,9 @@ export class RangeState {
     this.#release(reading)
     this.#reading = reading
     this.#outdated = false
-    this.#fixed = undefined
-    metrics.withheld(range.name, reading.type === 'withheld' ? reading.reason : undefined)
+    if (stored.type !== 'range' || stored.fixed === undefined) this.#fixed = undefined
+    const withheld = reading.type === 'withheld' ? reading.reason : this.#fixed && 'unreadable'
+    metrics.withheld(range.name, withheld)
     const isSameRange = reading.type === 'taken' && reading.origin === 'same-range'
     if (isSameRange) {
       this.#adopt = false

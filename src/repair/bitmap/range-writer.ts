@@ -58,11 +58,18 @@ export class RangeWriter {
   }
 
   /**
-   * Whether a number must be added or the range must be written, as far as is known. False while the range is withheld.
+   * Whether a number must be added or the range must be written, as far as is known. False while the stored range is of
+   * another flag or unreadable.
    */
   get damaged(): boolean {
     const { reading } = this.state
     return reading?.type === 'taken' && (reading.origin !== 'same-range' || this.#missing(reading).count > 0)
+  }
+
+  /** Why the range is withheld, by what is known now; undefined if it is not. */
+  withheld(): Finding | undefined {
+    if (!this.damaged) this.state.needsNoWrite()
+    return this.state.withheld
   }
 
   /** Reads the stored range, and records it in {@link state}. */

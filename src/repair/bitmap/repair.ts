@@ -160,6 +160,7 @@ export class RangeRepair implements Repair {
   async #check(signal: AbortSignal): Promise<void> {
     const { registry, permit, reporter, clock } = this.#options
     if (!registry.writable) return
+    const wasWithheld = this.#withheld() !== undefined
     await sleep(clock, SETTLING_MS, signal)
     for (const writer of this.#writers) {
       if (writer.state.outdated) await writer.read(signal)
@@ -170,6 +171,7 @@ export class RangeRepair implements Repair {
       }
       reporter.report(this.#withheldNow(writer), { full: false })
     }
+    if (wasWithheld && this.#withheld() === undefined) await this.#pass(signal, { counts: false })
   }
 
   async #pass(signal: AbortSignal, { counts }: { readonly counts: boolean }): Promise<void> {
@@ -203,17 +205,15 @@ export class RangeRepair implements Repair {
   }
 
   /**
-   * Why the range of `writer` is withheld now; empty if it is not. A range that is withheld again after it was in order
-   * is a new finding.
+   * Why the range of `writer` is withheld now; empty if it is not. A range that is withheld again after it was in order,
+   * or for another reason, is a new finding.
    */
   #withheldNow(writer: RangeWriter): readonly Finding[] {
-    const now = writer.state.withheld
+    const now = writer.withheld()
     const before = this.#reportedWithheld.get(writer)
-    if (now !== undefined) this.#reportedWithheld.set(writer, now)
-    else if (before !== undefined && !writer.damaged) {
-      this.#reportedWithheld.delete(writer)
-      this.#options.reporter.forget(before)
-    }
+    if (before !== undefined && before.note !== now?.note) this.#options.reporter.forget(before)
+    if (now === undefined) this.#reportedWithheld.delete(writer)
+    else this.#reportedWithheld.set(writer, now)
     return now === undefined ? [] : [now]
   }
 

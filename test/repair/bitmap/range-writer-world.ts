@@ -5,7 +5,7 @@ import { parsePortRange } from '../../../src/net/host-port.ts'
 import { nodePortClaims } from '../../../src/repair/bitmap/claims.ts'
 import { RangeHoldings } from '../../../src/repair/bitmap/holdings.ts'
 import { RangeWriter } from '../../../src/repair/bitmap/range-writer.ts'
-import type { RangeRegistry } from '../../../src/repair/registries/range-registry.ts'
+import type { RangeRegistry, StoredRange } from '../../../src/repair/registries/range-registry.ts'
 import { RepairReporter } from '../../../src/repair/reporter.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
@@ -113,15 +113,18 @@ export async function openWriter({ registry: around = (inner) => inner, adoptRan
 
 /** A registry whose ranges were written by an old server, and are not rewritten. */
 export function readOnly(inner: RangeRegistry): RangeRegistry {
+  const fixed = (stored: StoredRange): StoredRange =>
+    stored.type === 'range' ? { ...stored, fixed: 'is JSON' } : stored
   return {
     writable: true,
     where: (name) => inner.where(name),
-    async read(name, signal) {
-      const stored = await inner.read(name, signal)
-      return stored.type === 'range' ? { ...stored, fixed: 'is JSON' } : stored
-    },
+    read: async (name, signal) => fixed(await inner.read(name, signal)),
     write: () => Promise.reject(new Error('written')),
-    watch: (options) => inner.watch(options),
+    watch: ({ onChange, ...options }) =>
+      inner.watch({
+        ...options,
+        onChange: (change) => onChange(change && { ...change, stored: fixed(change.stored) }),
+      }),
   }
 }
 

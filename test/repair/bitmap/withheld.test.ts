@@ -285,3 +285,40 @@ test('a full pass does not report a range that the watch releases during the pas
   assert.deepEqual(master.events, [])
   await master.stop()
 })
+
+test('a range that cannot be rewritten is logged once, although another writer changes it during each full pass', async () => {
+  const world = await RangeWorld.start()
+  world.store([])
+  await world.service(30_001)
+  const master = world.master('a', { registry: readOnly(world.registry) })
+  let port = 30_010
+  master.registry.afterRead = () => {
+    if (master.registry.calls.length === 1) world.store([port++])
+  }
+  master.run()
+  for (let pass = 0; pass < 4; pass++) {
+    await world.time.advance(thirtySeconds)
+    assert.notEqual(master.repair.fault(), undefined)
+    master.registry.calls.length = 0
+  }
+  assert.equal(master.logger.lines.filter(({ fields }) => fields.reason === 'ServiceRangeUnreadable').length, 1)
+  await master.stop()
+})
+
+test('a range that is withheld for one reason after another is logged for each of them', async () => {
+  const world = await RangeWorld.start()
+  const put = (data: number, range = '30000-30099'): void =>
+    world.registry.put('servicenodeports', { range, data: new Uint8Array(20).fill(data) })
+  put(255)
+  const master = world.master('a', { intervalMs: 600_000 }).run()
+  for (const range of ['31000-31099', '32000-32099', '30000-30099', '31000-31099']) {
+    await world.time.advance(1_000)
+    put(0, range)
+  }
+  await world.time.advance(1_000)
+  assert.deepEqual(
+    master.logger.lines.filter(({ level }) => level === 'warn').map(({ fields }) => fields.item),
+    ['servicenodeports', '31000-31099', '32000-32099', '31000-31099'],
+  )
+  await master.stop()
+})

@@ -11,6 +11,7 @@ const readings = new Map<string, Promise<string>>()
  * renewals of the lease.
  */
 const MOST_BYTES = 1024 * 1024
+const CHUNK_BYTES = 64 * 1024
 
 /**
  * The text of a file with a configuration, certificate, key or token. Rejects with the code EFBIG if it has more than 1
@@ -26,9 +27,17 @@ export function readText(file: string): Promise<string> {
 async function readAll(file: string): Promise<string> {
   const handle = await open(file)
   try {
-    const { size } = await handle.stat()
-    if (size > MOST_BYTES) throw Object.assign(new Error('it has more than 1 MiB'), { code: 'EFBIG' })
-    return await handle.readFile('utf8')
+    const chunks: Buffer[] = []
+    let size = 0
+    // The size that the system reports limits nothing: it is 0 for a FIFO or a device, and a file can grow.
+    while (size <= MOST_BYTES) {
+      const length = Math.min(CHUNK_BYTES, MOST_BYTES + 1 - size)
+      const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(length), 0, length)
+      if (bytesRead === 0) return Buffer.concat(chunks).toString()
+      chunks.push(buffer.subarray(0, bytesRead))
+      size += bytesRead
+    }
+    throw Object.assign(new Error('it has more than 1 MiB'), { code: 'EFBIG' })
   } finally {
     await handle.close()
   }

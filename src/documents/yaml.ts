@@ -67,7 +67,7 @@ export function parseYaml(text: string, file: string, maxLength = MAX_LENGTH): Y
   const errors = syntaxMistakes(text, document, (offset) => lines.linePos(offset).line)
   // Broken text can parse to odd keys, which are not mistakes of their own.
   const syntax = errors.length > 0 ? errors : keysWithoutName(document.contents)
-  const mistakes = [...syntax, ...duplicateKeys(text, document.contents)]
+  const mistakes = [...syntax, ...duplicateKeys(document.contents).map((offset) => duplicateKeyAt(text, offset))]
     .sort((a, b) => a.offset - b.offset)
     .map(({ offset, message }) => ({ where: at(offset), message }))
   if (second !== undefined) {
@@ -189,24 +189,28 @@ interface SyntaxMistake {
   readonly message: string
 }
 
-/** A mistake for each repeated key of a mapping. Takes linear time, unlike the parser's own check. */
-function duplicateKeys(text: string, contents: Node | null): readonly SyntaxMistake[] {
-  const found: SyntaxMistake[] = []
+/** The offset of each repeated key of a mapping. Takes linear time, unlike the parser's own check. */
+function duplicateKeys(contents: Node | null): readonly number[] {
+  const found: number[] = []
   visit(contents, {
     Map(_, { items }) {
       const before = new Set<string>()
       for (const { key } of items) {
-        if (!isScalar(key)) continue
-        const offset = key.range?.[0] ?? 0
-        const name = shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])
+        // Only documents that allow merge keys have this symbol. As in the parser's check, such a key may be repeated.
+        if (!isScalar(key) || typeof key.value === 'symbol') continue
         // Compared as text, because the document becomes an object, whose keys are text.
         const member = String(key.value)
-        if (before.has(member)) found.push({ offset, message: `${name} is given twice` })
+        if (before.has(member)) found.push(key.range?.[0] ?? 0)
         before.add(member)
       }
     },
   })
   return found
+}
+
+function duplicateKeyAt(text: string, offset: number): SyntaxMistake {
+  const name = shortened(/^[^:\n]*/.exec(text.slice(offset, offset + 200))?.[0])
+  return { offset, message: `${name} is given twice` }
 }
 
 /** A mistake for each key that is a list, a mapping or an alias: no configuration and no Kubernetes object has one. */
@@ -326,13 +330,14 @@ const wordings: readonly (readonly [
 ]
 
 /**
- * The first syntax mistake, and its offset; undefined without one. The message quotes nothing of the text, because the
- * text may contain credentials.
+ * The first syntax mistake or repeated key, and its offset; undefined without one. The document must be parsed with
+ * `uniqueKeys: false`. The message quotes nothing of the text, because the text may contain credentials.
  */
 export function firstSyntaxMistake(document: Pick<Document.Parsed, 'errors' | 'contents'>): SyntaxMistake | undefined {
-  const [first] = document.errors.toSorted((a, b) => a.pos[0] - b.pos[0])
-  if (first?.code === 'DUPLICATE_KEY') return { offset: first.pos[0], message: 'this key is given twice' }
-  return syntaxMistakes(undefined, { ...document, warnings: [] }, (offset) => offset)[0]
+  const [syntax] = syntaxMistakes(undefined, { ...document, warnings: [] }, (offset) => offset)
+  const [repeated] = duplicateKeys(document.contents).toSorted((a, b) => a - b)
+  if (repeated === undefined || (syntax !== undefined && syntax.offset <= repeated)) return syntax
+  return { offset: repeated, message: 'this key is given twice' }
 }
 
 /** The start of the innermost node around `offset` that `accepts` accepts; `offset` if there is none. */

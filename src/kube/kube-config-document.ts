@@ -57,7 +57,14 @@ interface Entry {
 export function readKubeConfig(file: string, text: string): KubeConfigEntries {
   const lines = new LineCounter()
   // Merge keys are part of YAML 1.1, which Go's parser of kubeconfig files supports.
-  const document = parseDocument(text, { merge: true, lineCounter: lines, prettyErrors: false, logLevel: 'silent' })
+  const document = parseDocument(text, {
+    merge: true,
+    // The parser's check takes quadratic time.
+    uniqueKeys: false,
+    lineCounter: lines,
+    prettyErrors: false,
+    logLevel: 'silent',
+  })
   const mistake = firstSyntaxMistake(document)
   if (mistake !== undefined) {
     throw new KubeConfigError(`kubeconfig ${file}, line ${lines.linePos(mistake.offset).line}: ${mistake.message}`)

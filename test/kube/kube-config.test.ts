@@ -151,6 +151,12 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
   ['- a', /: not a kubeconfig: the top level is not a mapping$/],
   ['a: hunter2: b', /, line 1: a second ": " in one line; put the value in quotation marks, or on lines of its own$/],
   ['kind: Config\nkind: Config', /, line 2: this key is given twice$/],
+  // A syntax mistake below does not hide the repeated key, nor one above or in the same place the mistake.
+  ['kind: Config\nkind: Config\na: @b', /, line 2: this key is given twice$/],
+  ['a: @b\nkind: Config\nkind: Config', /, line 1: a value that begins with such a sign must be in quotation marks$/],
+  // The outer mapping is checked first.
+  ['a:\n  b: 1\n  b: 2\na: 3', /, line 3: this key is given twice$/],
+  ['1: hunter2\n"1": hunter2', /, line 2: this key is given twice$/],
   ['{"kind": "Config"', /, line 1: the \{ here is not closed with \}$/],
   [
     'kind: Config\nhunter2\nusers: []',

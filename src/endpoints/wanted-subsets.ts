@@ -7,6 +7,8 @@ import {
   isEndpoint,
   isPodReady,
   podAddresses,
+  portMappings,
+  refuseManyPortPairs,
   type ServicePort,
 } from '../workloads/pod-rules.ts'
 import {
@@ -34,6 +36,8 @@ interface PodClass {
  * and ports.
  *
  * `pods` are those that the Service selects. No two of them may have the same uid and address.
+ *
+ * @throws Error if Pods have too many different numbers for too many ports
  */
 export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly EndpointSubset[] {
   const { ports, clusterIP } = service.spec ?? {}
@@ -42,6 +46,7 @@ export function wantedSubsets(service: Service, pods: readonly Pod[]): readonly 
     const [everything] = classesOf(service, pods, [])
     return everything === undefined ? [] : [merged([everything], [])]
   }
+  refuseManyPortPairs(service, pods)
   const classes = classesOf(service, pods, ports)
   return subsetsInOrder(groupsOf(classes, ports).map((group) => merged(group.classes, group.ports)))
 }
@@ -60,19 +65,16 @@ function classesOf(service: Service, pods: readonly Pod[], ports: readonly Servi
   const publishesNotReady = service.spec?.publishNotReadyAddresses === true
   const addresses = pods.map((pod) => (isEndpoint(pod, publishesNotReady) ? addressFor(service, pod) : undefined))
   const classes = new Map<string, PodClass>()
-  // A numeric target port is the same for all Pods. Only a named one must be resolved for each Pod.
-  const differ = ports.some(({ targetPort }) => typeof (targetPort as unknown) === 'string')
-  let only: PodClass | undefined
+  const mappingOf = portMappings(ports)
   for (const place of listedOrder(service, addresses)) {
     const address = addresses[place]
     if (address === undefined) continue
     const pod = pods[place] as Pod
-    if (only === undefined || differ) {
-      const numbers = findPorts(pod, ports)
-      only = getOrMake(classes, numbers.join(), () => ({ numbers, ready: [], notReady: [] }))
-    }
-    if (publishesNotReady || isPodReady(pod)) only.ready.push(address)
-    else only.notReady.push(address)
+    const { ready, notReady } = getOrMake(classes, mappingOf(pod), () => {
+      return { numbers: findPorts(pod, ports), ready: [], notReady: [] }
+    })
+    if (publishesNotReady || isPodReady(pod)) ready.push(address)
+    else notReady.push(address)
   }
   return [...classes.values()]
 }

@@ -2,7 +2,7 @@ import type { EndpointSlice, Pod, Service } from '../kube/resources.ts'
 import { tryParseAddress } from '../net/address.ts'
 import { getOrMake } from '../runtime/memo.ts'
 import { inHashOrder } from '../workloads/hash-order.ts'
-import { findPort, findPorts, hasClusterIp, type ServicePort } from '../workloads/pod-rules.ts'
+import { findPorts, hasClusterIp, portMappings, type ServicePort } from '../workloads/pod-rules.ts'
 
 export type AddressType = 'IPv4' | 'IPv6'
 
@@ -104,31 +104,34 @@ export function addressTypesOf(service: Service): readonly AddressType[] {
   return [tryParseAddress(clusterIP)?.family === 6 ? 'IPv6' : 'IPv4']
 }
 
-/** Returns a function that resolves a Service's ports for a Pod. Pods with equal port numbers get the same array. */
+/**
+ * Returns a function that resolves a Service's ports for a Pod. Pods with equal port numbers get the same array, unless
+ * the Pods have had thousands of other numbers in between.
+ */
 export function portsOfPods(service: Service): (pod: Pod) => readonly EndpointPort[] {
   const ports = service.spec?.ports ?? []
-  if (ports.every(({ targetPort }) => typeof targetPort !== 'string')) {
-    let common: readonly EndpointPort[] | undefined
-    return (pod) => {
-      common ??= numbered(ports.map((port) => [port, findPort(pod, port)]))
-      return common
-    }
-  }
+  const mappingOf = portMappings(ports)
   const known = new Map<string, readonly EndpointPort[]>()
-  return (pod) => {
-    const numbers = findPorts(pod, ports)
-    return getOrMake(known, numbers.join(), () => numbered(ports.map((port, index) => [port, numbers[index]])))
+  const made = new Map<string, EndpointPort>()
+  const hashes = new Map<EndpointPort, string>()
+  /** The ports with their numbers, in order. A port for which the Pod has no number is left out. */
+  const make = (pod: Pod): readonly EndpointPort[] => {
+    if (known.size * ports.length > MOST_CACHED) for (const cache of [known, made, hashes]) cache.clear()
+    const found: EndpointPort[] = []
+    for (const [index, number] of findPorts(pod, ports).entries()) {
+      if (number === undefined) continue
+      found.push(getOrMake(made, `${index} ${number}`, () => endpointPort(ports[index] as ServicePort, number)))
+    }
+    return portsInOrder(found, hashes)
   }
+  return (pod) => getOrMake(known, mappingOf(pod), () => make(pod))
 }
 
-/** The ports with their numbers. A port for which the Pod has no number is left out. */
-function numbered(
-  ports: readonly (readonly [port: ServicePort, number: number | undefined])[],
-): readonly EndpointPort[] {
-  const found = ports.flatMap(([{ name = '', protocol = 'TCP', appProtocol }, port]): EndpointPort[] =>
-    port === undefined ? [] : [{ name, port, protocol, ...(appProtocol === undefined ? {} : { appProtocol }) }],
-  )
-  return portsInOrder(found)
+/** How many ports are cached. Over time the Pods of a Service can have ever new port numbers. */
+const MOST_CACHED = 100_000
+
+function endpointPort({ name = '', protocol = 'TCP', appProtocol }: ServicePort, port: number): EndpointPort {
+  return { name, port, protocol, ...(appProtocol === undefined ? {} : { appProtocol }) }
 }
 
 export type EndpointPort = NonNullable<EndpointSlice['ports']>[number]
@@ -145,8 +148,11 @@ export function portsKey(ports: readonly EndpointPort[] | null | undefined): str
 }
 
 /** The ports in the order in which kube-controller-manager writes them: by the hashes of their Go form. */
-export function portsInOrder(ports: readonly EndpointPort[]): readonly EndpointPort[] {
-  return inHashOrder(ports, goText)
+export function portsInOrder(
+  ports: readonly EndpointPort[],
+  hashes?: Map<EndpointPort, string>,
+): readonly EndpointPort[] {
+  return inHashOrder(ports, goText, hashes)
 }
 
 /** A port as Go's spew prints it. Upstream hashes this text. */

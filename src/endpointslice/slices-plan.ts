@@ -1,6 +1,7 @@
 import type { EndpointSlice, Node, Pod, Service } from '../kube/resources.ts'
 import { keyOfObject } from '../kube/store.ts'
 import { getOrMake } from '../runtime/memo.ts'
+import { refuseManyPortPairs } from '../workloads/pod-rules.ts'
 import { DesiredEndpoints, type LeftOutPod } from './desired-endpoints.ts'
 import { type Endpoint, isSameEndpoint, isUnchanged } from './endpoint.ts'
 import { InSyncSlices, type SlicesMemory } from './plan-cache.ts'
@@ -75,9 +76,12 @@ export interface SlicesPlan {
 /**
  * Decides what must change so that a Service's slices contain exactly the endpoints of its Pods (upstream's
  * `Reconcile`). Pure, except that it updates `topology` and `memory`.
+ *
+ * @throws Error if Pods have too many different numbers for too many ports
  */
 export function planSlices(input: SlicesInput): SlicesPlan {
-  const { service, slices, topology } = input
+  const { service, pods, slices, topology } = input
+  refuseManyPortPairs(service, pods)
   const addressTypes = addressTypesOf(service)
   const labels = labelsOfSlices(service, managedByController)
   const unsupported = slices.filter((slice) => !(addressTypes as readonly string[]).includes(slice.addressType))

@@ -1,12 +1,17 @@
 import { compareTexts } from '../runtime/compare-texts.ts'
+import { getOrMake } from '../runtime/memo.ts'
 
 /**
  * The items in the order in which kube-controller-manager writes them: by the hashes of their Go form, which `goText`
- * returns. If they are in order already, returns the same list.
+ * returns. If they are in order already, returns the same list. `known` has the hashes of items that occur in several
+ * lists; it is completed.
  */
-export function inHashOrder<T>(items: readonly T[], goText: (item: T) => string): readonly T[] {
+export function inHashOrder<T>(items: readonly T[], goText: (item: T) => string, known?: Map<T, string>): readonly T[] {
   if (items.length < 2) return items
-  const hashed = items.map((item) => ({ item, hash: fnv128a(goText(item)) }))
+  const hashed = items.map((item) => {
+    const hash = (): string => fnv128a(goText(item))
+    return { item, hash: known === undefined ? hash() : getOrMake(known, item, hash) }
+  })
   if (hashed.every(({ hash }, index) => index === 0 || (hashed[index - 1]?.hash ?? '') <= hash)) return items
   return hashed.sort((a, b) => compareTexts(a.hash, b.hash)).map(({ item }) => item)
 }

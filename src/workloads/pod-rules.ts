@@ -91,6 +91,15 @@ const FEW_PORTS = 4
 /** {@link findPort} for each port. The time grows with the sum of the ports of Service and Pod, not their product. */
 export function findPorts(pod: Pod, ports: readonly ServicePort[]): readonly (number | undefined)[] {
   if (ports.length <= FEW_PORTS) return ports.map((port) => findPort(pod, port))
+  const named = namedPorts(pod)
+  return ports.map((port) => {
+    const target = port.targetPort as number | string | undefined
+    return typeof target === 'string' ? named.get(targetOf(port)) : (target ?? 0)
+  })
+}
+
+/** The numbers of a Pod's ports by their protocols and names. */
+function namedPorts(pod: Pod): ReadonlyMap<string, number> {
   const named = new Map<string, number>()
   for (const container of servingContainers(pod)) {
     for (const { name, protocol, containerPort } of container.ports ?? []) {
@@ -98,10 +107,59 @@ export function findPorts(pod: Pod, ports: readonly ServicePort[]): readonly (nu
       if (containerPort !== undefined && !named.has(key)) named.set(key, containerPort)
     }
   }
-  return ports.map((port) => {
-    const target = port.targetPort as number | string | undefined
-    return typeof target === 'string' ? named.get(`${port.protocol ?? ''} ${target}`) : (target ?? 0)
-  })
+  return named
+}
+
+function hasNamedTarget({ targetPort }: ServicePort): boolean {
+  return typeof (targetPort as number | string | undefined) === 'string'
+}
+
+function targetOf({ protocol, targetPort }: ServicePort): string {
+  return `${protocol ?? ''} ${targetPort}`
+}
+
+/**
+ * Returns a function that returns equal texts exactly for Pods for which {@link findPorts} finds the same numbers. Its
+ * time does not grow with the product of Pods and ports.
+ */
+export function portMappings(ports: readonly ServicePort[]): (pod: Pod) => string {
+  const named = ports.filter(hasNamedTarget)
+  if (named.length === 0) return () => ''
+  if (named.length <= FEW_PORTS) return (pod) => findPorts(pod, named).join()
+  const targets = new Set(named.map(targetOf))
+  return (pod) => {
+    const found = [...namedPorts(pod)].filter(([target]) => targets.has(target))
+    return found
+      .map(([target, number]) => `${target} ${number}`)
+      .sort()
+      .join('\n')
+  }
+}
+
+/**
+ * The most pairs of a Service's port and a set of Pods with the same port numbers. Of a Service with thousands of ports
+ * and Pods that each give a named port another number, every Pod would get a list of all the ports.
+ */
+const MOST_PORT_PAIRS = 50_000
+
+/**
+ * Throws if there would be more than {@link MOST_PORT_PAIRS}, before anything is made of them. Pods with the same
+ * numbers count once, so no Service with a realistic number of ports is refused if its target ports are numbers.
+ */
+export function refuseManyPortPairs(service: Service, pods: readonly Pod[]): void {
+  const ports = service.spec?.ports ?? []
+  if (ports.length * pods.length <= MOST_PORT_PAIRS) return
+  const mappingOf = portMappings(ports)
+  const mappings = new Set<string>()
+  for (const pod of pods) {
+    if (!isEndpoint(pod, true)) continue
+    mappings.add(mappingOf(pod))
+    if (mappings.size * ports.length <= MOST_PORT_PAIRS) continue
+    throw new Error(
+      `Service ${keyOfObject(service)} has ${ports.length} ports, for which its Pods have ${mappings.size} or more ` +
+        'different sets of numbers: use fewer ports, or target ports that are numbers',
+    )
+  }
 }
 
 /**

@@ -105,6 +105,12 @@ test('the ports 1 and 12 are not confused with 11 and 2', () => {
   assert.deepEqual(listed(service({ ports }), pods), ['1 a:1 b:12', '2 a:11 b:2'])
 })
 
+test('a Service is refused if its Pods have too many different numbers for too many ports', () => {
+  const many = Array.from({ length: 1_000 }, (_, index) => port(`p${index}`, index === 0 ? 'web' : index))
+  const pods = Array.from({ length: 51 }, (_, index) => pod(index, { ports: { web: index + 1 } }))
+  assert.throws(() => listed(service({ ports: many }), pods), /^Error: Service ns\/web has 1000 ports, for which /)
+})
+
 test('ports are grouped by exactly the Pods that offer them, even among many groups of Pods', () => {
   // The Pods differ in the port `own`, so that each is a separate kind.
   const pods = Array.from({ length: 13 }, (_, kind) => {

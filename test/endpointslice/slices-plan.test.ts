@@ -45,6 +45,18 @@ test('the hints of an address type that a Service no longer has are forgotten wi
   assert.deepEqual(topology.overloadedServices(), [])
 })
 
+test('a Service is refused if its Pods have too many different numbers for too many ports', () => {
+  const ports = Array.from({ length: 1_000 }, (_, index) => ({ name: `p${index}`, port: index, protocol: 'TCP' }))
+  const named = { ...service.spec, ports: [{ name: 'web', port: 1_000, protocol: 'TCP', targetPort: 'web' }, ...ports] }
+  const different = Array.from({ length: 51 }, (_, index) => {
+    const [pod] = pods
+    const container = { name: 'c', ports: [{ name: 'web', protocol: 'TCP', containerPort: index + 1 }] }
+    return { ...pod, spec: { ...pod?.spec, containers: [container] } }
+  })
+  const of = { ...input(new TopologyCache()), service: { ...service, spec: named } as unknown as Service }
+  assert.throws(() => planSlices({ ...of, pods: different }), /^Error: Service n\/web has 1001 ports, for which /)
+})
+
 function endpointsOf(...names: readonly string[]): readonly Endpoint[] {
   return names.map((name) => ({ addresses: [`192.0.2.${name}`], targetRef: { kind: 'Pod', namespace: 'n', name } }))
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { fnv128a } from '../../src/workloads/hash-order.ts'
+import { fnv128a, inHashOrder } from '../../src/workloads/hash-order.ts'
 
 test('the 128-bit FNV-1a hash agrees with published values and with Go', () => {
   assert.equal(fnv128a(''), '6c62272e07bb014262b821756295c58d')
@@ -22,3 +22,19 @@ const known: readonly (readonly [string, string])[] = [
 for (const [text, hash] of known) {
   test(`the hash of ${JSON.stringify(text.slice(0, 12))} is Go's`, () => assert.equal(fnv128a(text), hash))
 }
+
+test('the hash of an item is computed once if several lists share the known hashes', () => {
+  const asked: string[] = []
+  const known = new Map<string, string>()
+  const goText = (item: string): string => {
+    asked.push(item)
+    return item
+  }
+  const [first, second] = [
+    ['a', 'b', 'c'],
+    ['c', 'd', 'a'],
+  ].map((items) => inHashOrder(items, goText, known))
+  assert.deepEqual(asked, ['a', 'b', 'c', 'd'])
+  assert.deepEqual(first, inHashOrder(['a', 'b', 'c'], goText))
+  assert.deepEqual(second, inHashOrder(['c', 'd', 'a'], goText))
+})

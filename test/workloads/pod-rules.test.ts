@@ -11,6 +11,8 @@ import {
   isEndpointChange,
   isPodReady,
   podAddresses,
+  portMappings,
+  refuseManyPortPairs,
   type ServicePort,
   TriggerTimes,
 } from '../../src/workloads/pod-rules.ts'
@@ -68,6 +70,54 @@ test('findPorts finds the same port numbers as findPort for each port alone', ()
       )
     }),
   )
+})
+
+test('the mappings of two Pods are equal exactly if the Service has the same port numbers in both', () => {
+  const name = fc.constantFrom('a', 'b', 'c', 'd', 'e', 'f')
+  const protocol = fc.constantFrom('TCP', 'UDP')
+  const containerPort = fc.integer({ min: 1, max: 2 })
+  const containers = fc.array(fc.record({ name, ports: fc.array(fc.record({ name, protocol, containerPort })) }))
+  const target = fc.oneof(name, fc.integer({ min: 1, max: 2 }), fc.constant(undefined))
+  const ports = fc.array(fc.record({ port: fc.constant(80), protocol, targetPort: target }), { maxLength: 12 })
+  fc.assert(
+    fc.property(containers, containers, ports, (some, others, ports) => {
+      const [a, b] = [some, others].map((containers) => ({ spec: { containers } }) as Pod) as [Pod, Pod]
+      const mappingOf = portMappings(ports as ServicePort[])
+      const numbers = [a, b].map((pod) => findPorts(pod, ports as ServicePort[]).join())
+      assert.equal(mappingOf(a) === mappingOf(b), numbers[0] === numbers[1])
+    }),
+  )
+})
+
+test('ports of a Pod that a Service with many named ports does not use are no part of the mapping', () => {
+  const ports = ['a', 'b', 'c', 'd', 'e'].map((name) => ({ name, port: 1, protocol: 'TCP', targetPort: name }))
+  const mappingOf = portMappings(ports as unknown as readonly ServicePort[])
+  const podWith = (...names: readonly string[]): Pod => ({
+    spec: { containers: [{ name: 'c', ports: names.map((name) => ({ name, protocol: 'TCP', containerPort: 1 })) }] },
+  })
+  assert.equal(mappingOf(podWith('e', 'a', 'z')), mappingOf(podWith('a', 'e')))
+  assert.notEqual(mappingOf(podWith('a', 'e')), mappingOf(podWith('a', 'd')))
+})
+
+test('a Service is refused if its Pods have too many different numbers for too many ports', () => {
+  const podWith = (containerPort: number, phase = 'Running'): Pod => ({
+    spec: { containers: [{ name: 'a', ports: [{ name: 'web', protocol: 'TCP', containerPort }] }] },
+    status: { phase, podIP: '192.0.2.1' },
+  })
+  const serviceWith = (count: number, targetPort: number | string): Service => {
+    const ports = Array.from({ length: count }, (_, index) => ({ name: `p${index}`, port: index, protocol: 'TCP' }))
+    const first = { ...ports[0], targetPort } as unknown as ServicePort
+    return { metadata: { namespace: 'n', name: 's' }, spec: { ports: [first, ...ports.slice(1)] } }
+  }
+  const different = Array.from({ length: 11 }, (_, index) => podWith(index + 1))
+  const same = Array.from({ length: 5_000 }, () => podWith(1))
+  refuseManyPortPairs(serviceWith(5_000, 'web'), [...different.slice(0, 10), ...same, podWith(11, 'Failed')])
+  refuseManyPortPairs(serviceWith(5_000, 80), [...different, ...same])
+  assert.throws(() => refuseManyPortPairs(serviceWith(5_000, 'web'), different), {
+    message:
+      'Service n/s has 5000 ports, for which its Pods have 11 or more different sets of numbers: ' +
+      'use fewer ports, or target ports that are numbers',
+  })
 })
 
 test('a port without a targetPort is port 0, as upstream reads it, and a name is never taken for a number', () => {

@@ -136,8 +136,13 @@ interface ReviewMemoryOptions<Answer> {
   readonly isGood: (answer: Answer) => boolean
 }
 
-/** How many answers, good and bad, are cached at most; the oldest is removed first. */
+/** How many good answers, and how many bad ones, are cached at most; the oldest is removed first. */
 const MOST_ANSWERS = 1000
+
+interface KnownAnswer<Answer> {
+  readonly answer: Answer
+  readonly untilMs: number
+}
 
 /**
  * Caches the answers to reviews, and makes one review for all callers with the same question at the same time. Failures
@@ -145,7 +150,9 @@ const MOST_ANSWERS = 1000
  */
 class ReviewMemory<Answer> {
   readonly #options: ReviewMemoryOptions<Answer>
-  readonly #known = new Map<string, { readonly answer: Answer; readonly untilMs: number }>()
+  readonly #good = new Map<string, KnownAnswer<Answer>>()
+  /** A map of its own, so that callers that guess cannot displace the good answers. */
+  readonly #bad = new Map<string, KnownAnswer<Answer>>()
   readonly #asked = new Map<string, Promise<Answer>>()
 
   constructor(options: ReviewMemoryOptions<Answer>) {
@@ -156,17 +163,19 @@ class ReviewMemory<Answer> {
   async of(question: string, ask: () => Promise<Answer>): Promise<Answer> {
     const { clock, limit, lifeMs, isGood } = this.#options
     const key = createHash('sha256').update(question).digest('base64')
-    const known = this.#known.get(key)
+    const good = this.#good.get(key)
+    const known = good ?? this.#bad.get(key)
     if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.answer
     const asked = this.#asked.get(key)
     if (asked !== undefined) return asked
-    const wasGood = known !== undefined && isGood(known.answer)
-    if (!wasGood && !limit.tryTake()) throw new TooManyReviews('too many reviews')
+    if (good === undefined && !limit.tryTake()) throw new TooManyReviews('too many reviews')
     const answer = ask()
     this.#asked.set(key, answer)
     try {
       const given = await answer
-      putLast(this.#known, key, { answer: given, untilMs: clock.monotonicMs() + lifeMs(given) }, MOST_ANSWERS)
+      for (const answers of [this.#good, this.#bad]) answers.delete(key)
+      const answers = isGood(given) ? this.#good : this.#bad
+      putLast(answers, key, { answer: given, untilMs: clock.monotonicMs() + lifeMs(given) }, MOST_ANSWERS)
       return given
     } finally {
       this.#asked.delete(key)

@@ -184,6 +184,30 @@ test('the latest thousand answers are cached', async () => {
   })
 })
 
+test('refused answers do not displace the accepted ones', async () => {
+  const { clock, access, state, reviews, judge, run } = setUp()
+  const certificate = { user: 'bob', groups: [] }
+  assert.equal(await run(() => judge('alice')), 200)
+  await run(async () => {
+    for (let number = 0; number <= 1000; number++) {
+      const what = { verb: 'get', path: `/readyz/${number}` }
+      assert.equal(await access.authorize({ bearerToken: undefined, certificate }, what), 403)
+      assert.equal(await judge(`made up ${number}`), 401)
+      await sleep(clock, 400)
+    }
+  })
+  state.allowed.add('bob')
+  assert.equal(await run(() => judge('bob')), 200)
+  // Known callers need no token of the rate limit: the answer for Alice is old, but not gone.
+  const before = reviews.length
+  const answers = await run(() => {
+    return Promise.all([...Array.from({ length: 50 }, (_, number) => judge(`more ${number}`)), judge('alice')])
+  })
+  assert.equal(answers.at(-1), 200)
+  assert.equal(answers.filter((answer) => answer === 429).length, 30)
+  assert.equal(reviews.length, before + 22)
+})
+
 test('if tokens are not accepted, a token is not reviewed, and a client certificate counts', async () => {
   const { access, reviews, judge, run } = setUp({ tokens: false })
   assert.deepEqual([await run(() => judge('alice')), reviews.length], [401, 0])

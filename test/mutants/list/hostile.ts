@@ -31,6 +31,13 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'const MOST_ANSWERS = 1_000_000',
     tests: ['kube/delegated-access.test.ts'],
   },
+  'refused-answers-displace-accepted-ones': {
+    broken: 'Remembers refused callers in the place of accepted ones.',
+    file: 'kube/delegated-access.ts',
+    text: 'readonly #bad = new Map<string, KnownAnswer<Answer>>()',
+    instead: 'readonly #bad = this.#good',
+    tests: ['kube/delegated-access.test.ts'],
+  },
   'a-user-without-extra': {
     broken: 'Authorizes a user without the extra fields of the TokenReview.',
     file: 'kube/delegated-access.ts',

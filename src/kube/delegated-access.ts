@@ -39,22 +39,21 @@ interface User {
  * A TokenReview validates a bearer token. A client certificate gives the user (its common name) and the groups (its
  * organizations). A SubjectAccessReview authorizes the request. Anonymous callers are refused. While reviews fail,
  * callers without a cached answer are refused: with 401 if the TokenReview failed, with 500 if the SubjectAccessReview
- * failed. The beginning and the end of that state are logged. If unknown callers cause too many reviews, further
- * unknown callers are refused with 429.
+ * failed. The beginning and the end of that state are logged. A caller that causes too many reviews is refused with 429
+ * where it has no cached answer; other callers are not, unless all together cause too many.
  */
 export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
   const { api, tokens, clock, logger, outages = noOutages } = options
   const away = outages.symptom()
-  const limit = new TokenBucket({ clock, qps: 5, burst: 20 })
   const users = new ReviewMemory<User | undefined>({
     clock,
-    limit,
+    limit: new ReviewLimit(clock),
     lifeMs: () => reviewTimes.tokenMs,
     isGood: (user) => user !== undefined,
   })
   const permissions = new ReviewMemory<boolean>({
     clock,
-    limit,
+    limit: new ReviewLimit(clock),
     lifeMs: (allowed) => (allowed ? reviewTimes.allowedMs : reviewTimes.deniedMs),
     isGood: (allowed) => allowed,
   })
@@ -76,7 +75,7 @@ export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
 
   const userOf = async (token: string | undefined): Promise<User | undefined> => {
     if (token === undefined || !tokens) return undefined
-    return users.of(token, () =>
+    return users.of(token, 'all', () =>
       ask(async () => {
         const { status } = await api.create(tokenReviews, {
           apiVersion: 'authentication.k8s.io/v1',
@@ -91,7 +90,8 @@ export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
   }
 
   const isAllowed = (user: User, verb: string, path: string): Promise<boolean> =>
-    permissions.of(JSON.stringify([user, verb, path]), () =>
+    // The other fields of a user may differ from token to token.
+    permissions.of(JSON.stringify([user, verb, path]), user.user, () =>
       ask(async () => {
         const { status } = await api.create(subjectAccessReviews, {
           apiVersion: 'authorization.k8s.io/v1',
@@ -125,13 +125,38 @@ class TooManyReviews extends Error {
   override readonly name = 'TooManyReviews'
 }
 
+/** What one caller may cause: `burst` reviews at once, `qps` a second. */
+const ONE_CALLER = { qps: 5, burst: 20 }
+/** What all callers together may cause. */
+const ALL_CALLERS = { qps: 20, burst: 80 }
+const MOST_CALLERS = 1000
+
+/** The rate limit on reviews of one kind: for each caller, so that none uses up the share of others, and for all. */
+class ReviewLimit {
+  readonly #clock: Clock
+  readonly #all: TokenBucket
+  /** The bucket of a caller that was absent for longest is forgotten first. */
+  readonly #buckets = new Map<string, TokenBucket>()
+
+  constructor(clock: Clock) {
+    this.#clock = clock
+    this.#all = new TokenBucket({ clock, ...ALL_CALLERS })
+  }
+
+  tryTake(caller: string): boolean {
+    const bucket = this.#buckets.get(caller) ?? new TokenBucket({ clock: this.#clock, ...ONE_CALLER })
+    putLast(this.#buckets, caller, bucket, MOST_CALLERS)
+    return bucket.tryTake() && this.#all.tryTake()
+  }
+}
+
 interface ReviewMemoryOptions<Answer> {
   readonly clock: Clock
   /**
    * The rate limit on reviews of questions without an earlier good answer. It limits callers that guess, but not known
    * callers.
    */
-  readonly limit: TokenBucket
+  readonly limit: ReviewLimit
   readonly lifeMs: (answer: Answer) => number
   readonly isGood: (answer: Answer) => boolean
 }
@@ -159,8 +184,11 @@ class ReviewMemory<Answer> {
     this.#options = options
   }
 
-  /** The cached answer, or else that of `ask`. Rejects with TooManyReviews, or with the error of `ask`. */
-  async of(question: string, ask: () => Promise<Answer>): Promise<Answer> {
+  /**
+   * The cached answer, or else that of `ask`, which is limited for this caller. Rejects with TooManyReviews, or with
+   * the error of `ask`.
+   */
+  async of(question: string, caller: string, ask: () => Promise<Answer>): Promise<Answer> {
     const { clock, limit, lifeMs, isGood } = this.#options
     const key = createHash('sha256').update(question).digest('base64')
     const good = this.#good.get(key)
@@ -168,7 +196,7 @@ class ReviewMemory<Answer> {
     if (known !== undefined && clock.monotonicMs() < known.untilMs) return known.answer
     const asked = this.#asked.get(key)
     if (asked !== undefined) return asked
-    if (good === undefined && !limit.tryTake()) throw new TooManyReviews('too many reviews')
+    if (good === undefined && !limit.tryTake(caller)) throw new TooManyReviews('too many reviews')
     const answer = ask()
     this.#asked.set(key, answer)
     try {

@@ -208,6 +208,25 @@ test('refused answers do not displace the accepted ones', async () => {
   assert.equal(reviews.length, before + 22)
 })
 
+test('a user without rights uses up neither the reviews of other users nor those of tokens', async () => {
+  const { access, judge, run } = setUp()
+  const ask = (user: string, path: string, uid: string) =>
+    access.authorize({ bearerToken: undefined, certificate: { user, groups: [], uid } as never }, { verb: 'get', path })
+  const paths = Array.from({ length: 21 }, (_, number) => `/x${number}`)
+  // The uid is another each time, but the user is not.
+  const answers = await run(() => Promise.all([...paths.map((path) => ask('bob', path, path)), judge('alice')]))
+  assert.deepEqual(answers, [...Array.from({ length: 20 }, () => 403), 429, 200])
+})
+
+test('all users together cause a limited number of reviews, also users that are not remembered', async () => {
+  const { access, reviews, run } = setUp()
+  const ask = (user: string) => access.authorize({ bearerToken: undefined, certificate: { user, groups: [] } }, metrics)
+  const users = Array.from({ length: 2000 }, (_, number) => `user ${number}`)
+  const answers = await run(() => Promise.all(users.map(ask)))
+  assert.equal(answers.filter((answer) => answer === 403).length, 80)
+  assert.equal(reviews.length, 80)
+})
+
 test('if tokens are not accepted, a token is not reviewed, and a client certificate counts', async () => {
   const { access, reviews, judge, run } = setUp({ tokens: false })
   assert.deepEqual([await run(() => judge('alice')), reviews.length], [401, 0])

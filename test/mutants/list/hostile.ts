@@ -38,6 +38,20 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'readonly #bad = this.#good',
     tests: ['kube/delegated-access.test.ts'],
   },
+  'one-budget-for-all-users': {
+    broken: 'Lets one user use up the reviews of the rights of all users.',
+    file: 'kube/delegated-access.ts',
+    text: 'JSON.stringify([user, verb, path]), user.user,',
+    instead: "JSON.stringify([user, verb, path]), '',",
+    tests: ['kube/delegated-access.test.ts'],
+  },
+  'no-budget-of-all-users': {
+    broken: 'Limits the reviews of each user, but not those of thousands of users.',
+    file: 'kube/delegated-access.ts',
+    text: 'bucket.tryTake() && this.#all.tryTake()',
+    instead: 'bucket.tryTake()',
+    tests: ['kube/delegated-access.test.ts'],
+  },
   'a-user-without-extra': {
     broken: 'Authorizes a user without the extra fields of the TokenReview.',
     file: 'kube/delegated-access.ts',

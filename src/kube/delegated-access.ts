@@ -73,9 +73,9 @@ export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
     }
   }
 
-  const userOf = async (token: string | undefined): Promise<User | undefined> => {
+  const userOf = async (token: string | undefined, address: string): Promise<User | undefined> => {
     if (token === undefined || !tokens) return undefined
-    return users.of(token, 'all', () =>
+    return users.of(token, address, () =>
       ask(async () => {
         const { status } = await api.create(tokenReviews, {
           apiVersion: 'authentication.k8s.io/v1',
@@ -103,10 +103,10 @@ export function delegatedAccess(options: DelegatedAccessOptions): HealthAccess {
     )
 
   return {
-    async authorize({ certificate, bearerToken }, { verb, path }) {
+    async authorize({ address, certificate, bearerToken }, { verb, path }) {
       let user: User | undefined
       try {
-        user = certificate ?? (await userOf(bearerToken))
+        user = certificate ?? (await userOf(bearerToken, address))
       } catch (error) {
         return error instanceof TooManyReviews ? 429 : 401
       }
@@ -131,7 +131,10 @@ const ONE_CALLER = { qps: 5, burst: 20 }
 const ALL_CALLERS = { qps: 20, burst: 80 }
 const MOST_CALLERS = 1000
 
-/** The rate limit on reviews of one kind: for each caller, so that none uses up the share of others, and for all. */
+/**
+ * The rate limit on reviews of one kind: for each caller (a user, or the address of an unknown one), so that none uses
+ * up the share of others, and for all callers together.
+ */
 class ReviewLimit {
   readonly #clock: Clock
   readonly #all: TokenBucket

@@ -128,6 +128,8 @@ function namesOf(faults: HealthAnswer['faults']): string {
 
 /** The caller, as far as the connection and the request identify it. */
 export interface HealthCaller {
+  /** The IP address at the other end of the connection: perhaps that of a proxy. */
+  readonly address: string
   /** From the `Authorization` header. */
   readonly bearerToken: string | undefined
   /** From a client certificate that the authorities have issued. */

@@ -109,7 +109,8 @@ function sharedPage(metrics: Metrics): () => Promise<HttpAnswer> {
 
 function callerOf(socket: IncomingMessage['socket'], authorization: string | undefined): HealthCaller {
   const [, bearerToken] = /^Bearer +(\S+) *$/i.exec(authorization ?? '') ?? []
-  return { bearerToken, certificate: socket instanceof TLSSocket ? certificateOf(socket) : undefined }
+  const certificate = socket instanceof TLSSocket ? certificateOf(socket) : undefined
+  return { address: socket.remoteAddress ?? '', bearerToken, certificate }
 }
 
 function certificateOf(socket: TLSSocket): HealthCaller['certificate'] {

@@ -47,7 +47,8 @@ function setUp({ tokens = true } = {}) {
   const logger = memoryLogger()
   const api = restKubeApi({ transport, clock, random: seededRandom(1, 'api') })
   const access = delegatedAccess({ api, tokens, clock, logger })
-  const judge = (bearerToken: string | undefined) => access.authorize({ bearerToken, certificate: undefined }, metrics)
+  const judge = (bearerToken: string | undefined, address = '192.0.2.1') =>
+    access.authorize({ address, bearerToken, certificate: undefined }, metrics)
   /** Asks `perSecond` times a second for `seconds` seconds. Returns the different answers. */
   const scrape = async (token: string, seconds: number, perSecond: number): Promise<readonly number[]> => {
     const answers = new Set<number>()
@@ -147,7 +148,9 @@ test('a cached answer does not apply to another user, other groups, another verb
     ],
   ] as const
   for (const [certificate, what] of [...asked, ...asked]) {
-    const answer = await run(() => access.authorize({ bearerToken: undefined, certificate }, what))
+    const answer = await run(() =>
+      access.authorize({ address: '192.0.2.1', bearerToken: undefined, certificate }, what),
+    )
     assert.equal(answer, certificate.user === 'alice' ? 200 : 403)
   }
   assert.deepEqual(
@@ -173,7 +176,10 @@ test('the latest thousand answers are cached', async () => {
   const { clock, access, reviews, run } = setUp()
   const certificate = { user: 'alice', groups: [] }
   const ask = (number: number) =>
-    access.authorize({ bearerToken: undefined, certificate }, { verb: 'get', path: `/readyz/${number}` })
+    access.authorize(
+      { address: '192.0.2.1', bearerToken: undefined, certificate },
+      { verb: 'get', path: `/readyz/${number}` },
+    )
   await run(async () => {
     for (let number = 0; number <= 1000; number++) {
       assert.equal(await ask(number), 200)
@@ -191,7 +197,7 @@ test('refused answers do not displace the accepted ones', async () => {
   await run(async () => {
     for (let number = 0; number <= 1000; number++) {
       const what = { verb: 'get', path: `/readyz/${number}` }
-      assert.equal(await access.authorize({ bearerToken: undefined, certificate }, what), 403)
+      assert.equal(await access.authorize({ address: '192.0.2.1', bearerToken: undefined, certificate }, what), 403)
       assert.equal(await judge(`made up ${number}`), 401)
       await sleep(clock, 400)
     }
@@ -211,16 +217,28 @@ test('refused answers do not displace the accepted ones', async () => {
 test('a user without rights uses up neither the reviews of other users nor those of tokens', async () => {
   const { access, judge, run } = setUp()
   const ask = (user: string, path: string, uid: string) =>
-    access.authorize({ bearerToken: undefined, certificate: { user, groups: [], uid } as never }, { verb: 'get', path })
+    access.authorize(
+      { address: '192.0.2.1', bearerToken: undefined, certificate: { user, groups: [], uid } as never },
+      { verb: 'get', path },
+    )
   const paths = Array.from({ length: 21 }, (_, number) => `/x${number}`)
   // The uid is another each time, but the user is not.
   const answers = await run(() => Promise.all([...paths.map((path) => ask('bob', path, path)), judge('alice')]))
   assert.deepEqual(answers, [...Array.from({ length: 20 }, () => 403), 429, 200])
 })
 
+test('made-up tokens from one address do not lock out a new token from another address', async () => {
+  const { judge, reviews, run } = setUp()
+  const spray = (address: string) => Array.from({ length: 100 }, (_, number) => judge(`${address} ${number}`, address))
+  const answers = await run(() => Promise.all([...spray('192.0.2.7'), judge('alice', '192.0.2.8')]))
+  assert.deepEqual([answers.at(-1), answers.filter((answer) => answer === 401).length], [200, 20])
+  assert.equal(reviews.length, 22)
+})
+
 test('all users together cause a limited number of reviews, also users that are not remembered', async () => {
   const { access, reviews, run } = setUp()
-  const ask = (user: string) => access.authorize({ bearerToken: undefined, certificate: { user, groups: [] } }, metrics)
+  const ask = (user: string) =>
+    access.authorize({ address: '192.0.2.1', bearerToken: undefined, certificate: { user, groups: [] } }, metrics)
   const users = Array.from({ length: 2000 }, (_, number) => `user ${number}`)
   const answers = await run(() => Promise.all(users.map(ask)))
   assert.equal(answers.filter((answer) => answer === 403).length, 80)
@@ -231,5 +249,8 @@ test('if tokens are not accepted, a token is not reviewed, and a client certific
   const { access, reviews, judge, run } = setUp({ tokens: false })
   assert.deepEqual([await run(() => judge('alice')), reviews.length], [401, 0])
   const certificate = { user: 'alice', groups: [] }
-  assert.equal(await run(() => access.authorize({ bearerToken: 'bob', certificate }, metrics)), 200)
+  assert.equal(
+    await run(() => access.authorize({ address: '192.0.2.1', bearerToken: 'bob', certificate }, metrics)),
+    200,
+  )
 })

@@ -163,7 +163,7 @@ test('authorized callers see why a check fails; the connection and the header id
   }
   assert.equal((await ask('/metrics', client)).status, 403)
   assert.deepEqual(asked.at(-1)?.certificate, { user: 'alice', groups: ['a', 'b'] })
-  assert.deepEqual([asked.at(-1)?.verb, asked.at(-1)?.path], ['get', '/metrics'])
+  assert.deepEqual([asked.at(-1)?.verb, asked.at(-1)?.path, asked.at(-1)?.address], ['get', '/metrics', '127.0.0.1'])
   assert.equal((await ask('/metrics', foreign)).status, 401)
   // It is unclear which of two names would count.
   assert.equal((await ask('/metrics', authority.issue({ commonName: 'alice', furtherNames: ['bob'] }))).status, 401)

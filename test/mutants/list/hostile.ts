@@ -45,6 +45,13 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "JSON.stringify([user, verb, path]), '',",
     tests: ['kube/delegated-access.test.ts'],
   },
+  'one-budget-for-all-addresses': {
+    broken: 'Lets the made-up tokens of one address use up the reviews of the tokens of all.',
+    file: 'kube/delegated-access.ts',
+    text: 'users.of(token, address, ',
+    instead: "users.of(token, '', ",
+    tests: ['kube/delegated-access.test.ts'],
+  },
   'no-budget-of-all-users': {
     broken: 'Limits the reviews of each user, but not those of thousands of users.',
     file: 'kube/delegated-access.ts',

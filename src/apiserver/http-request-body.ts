@@ -1,4 +1,6 @@
 import type { IncomingMessage } from 'node:http'
+import { structureFault } from '../kube/http-streams.ts'
+import { DEEPEST_NESTING } from '../kube/transport.ts'
 import { jsonOfProtobuf, ProtobufError } from '../protobuf/go-json.ts'
 import { messageOf } from '../runtime/errors.ts'
 import { badRequest, entityTooLarge, unknownBodyFormat } from './refusal.ts'
@@ -31,13 +33,18 @@ export async function readRequestBody(message: IncomingMessage): Promise<unknown
   const mayBeJson = !isYaml || /^\s*[{[]/.test(text)
   if (!type.endsWith('json') && !isYaml) throw unknownBodyFormat()
   if (!mayBeJson) return readYaml(text)
+  let value: unknown
   try {
-    return JSON.parse(text)
+    value = JSON.parse(text)
   } catch (error) {
     // The body may be YAML, whose flow style begins like JSON.
     if (isYaml) return readYaml(text)
     throw badRequest(`the object provided is unrecognized (must be valid JSON): ${messageOf(error)}`)
   }
+  // Only now is the text known to be JSON. To parse a million `{}` costs little, but to check them takes seconds.
+  const fault = structureFault(text, DEEPEST_NESTING)
+  if (fault !== undefined) throw badRequest(`the object provided ${fault}`)
+  return value
 }
 
 function readProtobuf(bytes: Buffer): unknown {

@@ -192,14 +192,14 @@ export function parseJson(bytes: Uint8Array, dropsManagedFields = false): unknow
   }
 }
 
-/** A server sends on average at least this many bytes per `{` or `[`. managedFields come closest to this limit. */
+/** A peer sends on average at least this many bytes per `{` or `[`. managedFields come closest to this limit. */
 const LEAST_BYTES = 6
 
 /**
  * What is wrong with the brackets outside of strings, as the end of a sentence: they are nested more than `most` deep,
  * or there are too many. Undefined if nothing is wrong. For text that is not JSON the result has no meaning.
  */
-function structureFault(text: string, most: number): string | undefined {
+export function structureFault(text: string, most: number): string | undefined {
   if (text.length <= 2 * most) return undefined
   let depth = 0
   let left = 1000 + text.length / LEAST_BYTES

@@ -7,6 +7,7 @@ const pods = '/api/v1/namespaces/default/pods'
 const nodes = '/api/v1/nodes'
 const maps = '/api/v1/namespaces/default/configmaps'
 const secrets = '/api/v1/namespaces/default/secrets'
+const services = '/api/v1/namespaces/default/services'
 const merge = 'application/merge-patch+json'
 const json = 'application/json'
 const apply = 'application/apply-patch+yaml'
@@ -29,6 +30,7 @@ const requests: readonly (readonly [method: string, path: string, type: string, 
   ['POST', maps, json, { metadata: { name: 'm' }, data: { a: 'a'.repeat(1_048_577) } }, 422],
   ['POST', maps, json, { metadata: { name: 'm' }, data: { a: 'a'.repeat(1_048_576) } }, 201],
   ['POST', maps, json, `{"metadata":{"name":"d"},"data":${deep}}`, 400],
+  ['POST', services, json, `{"metadata":{"name":"e"},"spec":{"ports":[${'{},'.repeat(50_000)}{}]}}`, 400],
   ['PATCH', `${maps}/m`, 'application/json-patch+json', `[{"op":"add","path":"/data","value":${deep}}]`, 400],
   ['PATCH', `${maps}/m`, 'application/strategic-merge-patch+json', `{"metadata":{"finalizers":[${deep}]}}`, 400],
   ['POST', maps, json, { metadata: { name: 'é' }, dätä: 1, ['x'.repeat(100_000)]: 1, 'a\u0000\u009f"\\': 1 }, 422],

@@ -1,7 +1,7 @@
 import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { equalJson } from './decode.ts'
-import { type FieldSet, intersection, isEmpty, pathsOf, union, without } from './field-set.ts'
+import { type FieldSet, intersection, isEmpty, pathsOf, union, unionOf, without } from './field-set.ts'
 import type { Draft, Kind } from './kind.ts'
 import { lastAppliedFields, withLastApplied } from './last-applied.ts'
 import {
@@ -46,14 +46,15 @@ export function applyTo(
 
   // Merges `sent`: an empty or null value can replace an atomic list or map, and `wanted` lacks such values.
   const merged = mergeFields(before, ownable(sent, subresource, kind), schema)
-  const managed = others.reduce((fields: FieldSet, old) => union(fields, old.fieldsV1), applied)
+  const managed = unionOf([applied, ...others.map(({ fieldsV1 }) => fieldsV1)])
   const after = own === undefined ? merged : withoutDropped(merged, own.fieldsV1, managed, schema)
   const { added, modified, removed } = compare(before, after, schema)
   const changed = union(added, modified)
   if (!write.force) checkConflicts(others, changed, lastAppliedFields(kind, live, manager))
   refuseNull(kind, live.metadata.name, after)
 
-  const retained = others.flatMap((old) => entryWithout(old, union(changed, removed)))
+  const lost = union(changed, removed)
+  const retained = others.flatMap((old) => entryWithout(old, lost))
   const draft = joined(live, after as Draft, wanted)
   return {
     draft: withLastApplied(draft, sent, manager),

@@ -1,4 +1,5 @@
 import { isRecord } from '../kube/resources.ts'
+import { getOrMake } from '../runtime/memo.ts'
 
 /**
  * A set of paths in an object, in the form of metav1.FieldsV1. A path has steps: `f:` is a field, `k:` an item of a
@@ -36,6 +37,17 @@ export function union(a: FieldSet, b: FieldSet): FieldSet {
   return combined(a, b, (inA, inB) => inA || inB)
 }
 
+/** The union of many sets, in time that grows with their total size. */
+export function unionOf(sets: readonly FieldSet[]): FieldSet {
+  const nodes = new Map<string, FieldSet[]>()
+  for (const fields of sets) {
+    for (const [step, node] of Object.entries(fields)) getOrMake(nodes, step, (): FieldSet[] => []).push(node)
+  }
+  nodes.delete('.')
+  const steps = [...nodes].map(([step, same]) => [step, nodeOf(same.some(isMember), unionOf(same))] as const)
+  return Object.fromEntries(steps.filter((entry): entry is [string, FieldSet] => entry[1] !== undefined))
+}
+
 export function without(a: FieldSet, b: FieldSet): FieldSet {
   return combined(a, b, (inA, inB) => inA && !inB)
 }
@@ -45,10 +57,12 @@ export function intersection(a: FieldSet, b: FieldSet): FieldSet {
 }
 
 function combined(a: FieldSet, b: FieldSet, holds: (inA: boolean, inB: boolean) => boolean): FieldSet {
+  const countsB = holds(false, true)
   // A shortcut, because most nodes are leaves.
-  if (isEmpty(a) && isEmpty(b)) return noFields
+  if (isEmpty(a) && (!countsB || isEmpty(b))) return noFields
   const fields: Record<string, FieldSet> = {}
-  const steps = new Set([...Object.keys(a), ...Object.keys(b)])
+  // `b` may be much larger than each of the many sets from which its paths are taken away.
+  const steps = new Set(countsB ? [...Object.keys(a), ...Object.keys(b)] : Object.keys(a))
   steps.delete('.')
   for (const step of steps) {
     const mine = ownNode(a, step)

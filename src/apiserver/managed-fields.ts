@@ -81,7 +81,8 @@ export function ownedOnUpdate(
   const after = ownable(next, subresource, kind)
   const { added, modified, removed } = compare(before, after, kind.schema)
   const changed = union(added, modified)
-  const entries = owners.flatMap((old) => entryWithout(old, union(changed, removed)))
+  const lost = union(changed, removed)
+  const entries = owners.flatMap((old) => entryWithout(old, lost))
   if (isEmpty(changed)) return entries
   const own = entries.find((old) => isBy(old, kind, write))
   const mine = own === undefined ? changed : union(own.fieldsV1, changed)

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { type TestContext, test } from 'node:test'
 import { type Answer, Embedded } from './embedded.ts'
 
 const text = { type: 'string' }
@@ -309,4 +309,30 @@ test('apply requires the name and namespace of the URL, and refuses a uid that d
       ],
     ],
   )
+})
+
+/** How many results `Object.keys` and `Object.entries` have while one manager applies as many keys as others own. */
+async function workOfApply(owners: number, t: TestContext): Promise<number> {
+  const embedded = await Embedded.started()
+  const numbers = Array.from({ length: owners }, (_, number) => number)
+  for (const number of numbers) await applyMap(embedded, `manager-${number}`, { [`key-${number}`]: '1' })
+  let work = 0
+  const mocks = (['keys', 'entries'] as const).map((name) => {
+    const original = Object[name] as (value: object) => unknown[]
+    return t.mock.method(Object, name, (value: object) => {
+      const result = original(value)
+      work += result.length
+      return result
+    })
+  })
+  const added = Object.fromEntries(numbers.map((number) => [`new-${number}`, '1']))
+  const { status } = await applyMap(embedded, 'last', added)
+  for (const { mock } of mocks) mock.restore()
+  assert.equal(status, 200)
+  return work
+}
+
+test('the work of an apply grows with the number of owners, not with its square', async (t) => {
+  const [few, many] = [await workOfApply(50, t), await workOfApply(200, t)]
+  assert.ok(many < 5 * few, `${few} results for 50 owners, ${many} for 200`)
 })

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { type FieldSet, intersection, pathsOf, union, without } from '../../src/apiserver/field-set.ts'
+import { type FieldSet, intersection, pathsOf, union, unionOf, without } from '../../src/apiserver/field-set.ts'
 import { integer, list, map, object, string, stringSet, strings } from '../../src/apiserver/schema.ts'
 import { compare, fieldsOf, mergeFields, removeFields } from '../../src/apiserver/typed-fields.ts'
 
@@ -87,6 +87,8 @@ test('union, intersection and difference of field sets obey the laws of sets', (
       const [a, b] = [created(one), fieldsOf(two, schema)]
       assert.deepEqual(union(a, a), a)
       assert.deepEqual(union(a, b), union(b, a))
+      assert.deepEqual(unionOf([a, b, a]), union(a, b))
+      assert.deepEqual(unionOf([]), {})
       assert.deepEqual(intersection(a, a), a)
       assert.deepEqual(intersection(a, b), intersection(b, a))
       assert.deepEqual(intersection(without(a, b), b), {})

@@ -119,7 +119,7 @@ export class EndpointsAdapter {
       outcome = await this.#writer.execute(endpointsResource, action, stored.endpoints, signal)
     } catch (error) {
       // Most clients follow the slices, which must not list dead masters only because Endpoints cannot be written.
-      if (action.type !== 'none' && !withoutLeases && (await this.#isUnwritten(error, stored, signal))) {
+      if (action.type !== 'none' && !withoutLeases && (await this.#isUnwritten(error, action, stored, signal))) {
         await this.#ensureSlices(wanted, stored, secondAddresses, signal)
       }
       throw error
@@ -133,11 +133,17 @@ export class EndpointsAdapter {
    * they were read, or still missing, so that the plan is the newest one. A webhook may hang, or refuse with any
    * status. If the write happens later nevertheless, the slices are right.
    */
-  async #isUnwritten(error: unknown, { endpoints }: ObservedEndpoints, signal?: AbortSignal): Promise<boolean> {
+  async #isUnwritten(
+    error: unknown,
+    { type }: EndpointsAction,
+    { endpoints }: ObservedEndpoints,
+    signal?: AbortSignal,
+  ): Promise<boolean> {
     if (!(error instanceof RemoteError)) return false
     const now = await this.getEndpoints(signal).catch(() => 'unknown' as const)
+    if (now === undefined || now === 'unknown') return now === undefined && type === 'create'
     const { uid, resourceVersion } = endpoints?.metadata ?? {}
-    return now !== 'unknown' && now?.metadata?.uid === uid && now?.metadata?.resourceVersion === resourceVersion
+    return now.metadata?.uid === uid && now.metadata?.resourceVersion === resourceVersion
   }
 
   async #ensureSlices(

@@ -190,11 +190,20 @@ export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
 
 /** The longest reason, in characters. Reasons are for people. */
 const MAX_REASON = 200
-/**
- * The longest host, instance id or departure id, in characters. A host name has at most 253. Departure ids are limited
- * too, because masters copy those of others into their own records.
- */
+/** The longest host or instance id, in characters. A host name has at most 253. */
 const MAX_NAME = 300
+/**
+ * A departure id: an instance id, which is a UUID, and a number. Masters copy the ids of others into their own records,
+ * so ids are short and have no character that JSON escapes: forged ids must not make those records too long.
+ */
+const DEPARTURE_ID = /^[\w ./:-]{1,100}$/
+/**
+ * The longest text of a record, in characters; a longer one is not parsed, because anybody may have forged thousands.
+ * No master writes 12,000: a host and an instance id of {@link MAX_NAME} and a reason of {@link MAX_REASON} characters,
+ * each escaped to six, take 4,800, and {@link MAX_DEPARTURES} confirmations 6,600. The rest is for later versions. In
+ * practice a record has 300 to 4,000.
+ */
+export const MAX_RECORD = 16 * 1024
 
 export function encodeHolder(holder: Holder): string {
   const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [], coHolder } = holder
@@ -218,7 +227,7 @@ export function encodeHolder(holder: Holder): string {
  * loopback address from a broken master, is invalid too: one bad record must not spoil the list for all clients.
  */
 export function decodeHolder(text: string | undefined): Holder | undefined {
-  return text === undefined ? undefined : decode(text).holder
+  return text === undefined || text.length > MAX_RECORD ? undefined : decode(text).holder
 }
 
 /**
@@ -230,6 +239,14 @@ const name = z.string().check(
   z.maxLength(MAX_NAME),
   z.refine((text) => text.isWellFormed()),
 )
+
+const departureId = z.string().check(z.regex(DEPARTURE_ID))
+
+/** An array of at most `most` items. A longer one is refused without a check of each item. */
+function arrayOf<T extends z.ZodMiniType>(item: T, most: number) {
+  const isShort = (value: unknown): boolean => Array.isArray(value) && value.length <= most
+  return z.pipe(z.custom<z.input<T>[]>(isShort), z.array(item))
+}
 
 /** Whether a text is a valid start: a time before the year 9999, so that a later life can state a later start. */
 export function isStart(text: string): boolean {
@@ -245,10 +262,10 @@ const schema = z.object({
   instanceId: name,
   host: name,
   startedAt: z.string().check(z.refine(isStart)),
-  addresses: z.array(z.string().check(z.refine(isListable))).check(z.minLength(1)),
+  addresses: arrayOf(z.string().check(z.refine(isListable)), 2).check(z.minLength(1)),
   ports: z.object({ securePort: z.number(), nodePort: z.number() }),
   state: z.catch(z.enum(HOLDER_STATES), 'failing'),
-  departure: z.catch(z.optional(name), undefined),
+  departure: z.catch(z.optional(departureId), undefined),
   reason: z.catch(
     z.optional(
       z.pipe(
@@ -258,7 +275,7 @@ const schema = z.object({
     ),
     undefined,
   ),
-  confirms: z.catch(z.optional(z.array(name).check(z.maxLength(MAX_DEPARTURES))), undefined),
+  confirms: z.catch(z.optional(arrayOf(departureId, MAX_DEPARTURES)), undefined),
   coHolder: z.catch(z.optional(z.boolean()), undefined),
 }) satisfies z.ZodMiniType<Holder>
 

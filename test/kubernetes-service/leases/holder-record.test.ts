@@ -33,6 +33,7 @@ const refused: Readonly<Record<string, Partial<Holder>>> = {
   'a start at the last representable time': { startedAt: '9999-12-31T23:59:59.999999Z' },
   'an instance ID that is too long': { instanceId: long },
   'no address': { addresses: [] },
+  'three addresses': { addresses: ['192.0.2.1', '192.0.2.2', '192.0.2.3'] },
   'a loopback address as its second address': { addresses: ['192.0.2.1', '::1'] },
 }
 
@@ -42,10 +43,39 @@ for (const [description, forged] of Object.entries(refused)) {
   })
 }
 
+test('a text of more than 16 KiB is no record, and is not parsed', (t) => {
+  const parse = t.mock.method(JSON, 'parse')
+  const padded = (length: number): string => encodeHolder(holder).padEnd(length)
+  assert.deepEqual(decodeHolder(padded(16_384)), holder)
+  assert.equal(decodeHolder(padded(16_385)), undefined)
+  assert.equal(parse.mock.callCount(), 1)
+})
+
+test('the longest record that a master writes is valid', () => {
+  const departure = 'x'.repeat(100)
+  const longest: Holder = {
+    instanceId: '\u0001'.repeat(300),
+    host: '\u0002'.repeat(300),
+    startedAt: '2026-01-01T00:00:00.000000Z',
+    addresses: ['2001:db8:ffff:ffff:ffff:ffff:ffff:fff1', '2001:db8:ffff:ffff:ffff:ffff:ffff:fff2'],
+    ports: { securePort: 65_535, nodePort: 65_535 },
+    state: 'withdrawn',
+    departure,
+    reason: '\u0003'.repeat(200),
+    confirms: Array.from({ length: 64 }, () => departure),
+    coHolder: true,
+  }
+  const text = encodeHolder(longest)
+  assert.ok(text.length < 12_000, `${text.length} characters`)
+  assert.notEqual(decodeHolder(text)?.host, undefined)
+})
+
 test('a value that this version does not understand does not invalidate the record', () => {
   for (const [given, read] of [
     [{ state: 'draining' }, { state: 'failing' }],
     [{ departure: long }, { departure: undefined }],
+    [{ departure: 'x'.repeat(101) }, { departure: undefined }],
+    [{ departure: '\u0001' }, { departure: undefined }],
     [{ departure: 7 }, { departure: undefined }],
     [{ reason: {} }, { reason: undefined }],
     [{ confirms: [long] }, { confirms: undefined }],

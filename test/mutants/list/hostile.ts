@@ -286,14 +286,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-record-without-an-address': {
     broken: 'Reads a record without an address.',
     file: 'kubernetes-service/leases/master-leases.ts',
-    text: 'z.array(z.string().check(z.refine(isListable))).check(z.minLength(1))',
-    instead: 'z.array(z.string().check(z.refine(isListable)))',
+    text: 'arrayOf(z.string().check(z.refine(isListable)), 2).check(z.minLength(1))',
+    instead: 'arrayOf(z.string().check(z.refine(isListable)), 2)',
     tests: ['kubernetes-service/leases/holder-record.test.ts'],
   },
   'a-second-address-on-loopback': {
     broken: 'Reads a record whose second address no client can use.',
     file: 'kubernetes-service/leases/master-leases.ts',
-    text: 'addresses: z.array(z.string().check(z.refine(isListable))).check(z.minLength(1))',
+    text: 'addresses: arrayOf(z.string().check(z.refine(isListable)), 2).check(z.minLength(1))',
     instead: "addresses: z.array(z.string()).check(z.minLength(1), z.refine(([first = '']) => isListable(first)))",
     tests: ['kubernetes-service/leases/holder-record.test.ts'],
   },

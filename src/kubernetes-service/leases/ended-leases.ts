@@ -5,6 +5,7 @@ import { type Lease, leases } from '../../kube/resources.ts'
 import { type Backoff, exponentialBackoff } from '../../runtime/backoff.ts'
 import { within } from '../../runtime/request-limit.ts'
 import type { Holder } from './master-leases.ts'
+import { trimLease } from './trimmed-lease.ts'
 
 /** How long one deletion may delay the caller that listed the leases, in milliseconds. */
 const DELETE_LIMIT_MS = 1_000
@@ -16,6 +17,7 @@ const pauses = { firstMs: 2_000, maxMs: 60_000, jitter: 0.1 } as const
 export type EndedLeasesOptions = Pick<InformerContext, 'api' | 'clock' | 'random' | 'logger'>
 
 export interface HeldLease {
+  /** Trimmed: see {@link trimLease}. */
   readonly lease: Lease
   readonly holder: Holder
 }
@@ -74,7 +76,7 @@ export class EndedLeases {
           isRenewed = true
           const { namespace } = lease.metadata ?? {}
           const stored = await ifFound(api.get(leases, { namespace, name }, options))
-          isRenewed = stored !== undefined && renewalOf(stored) !== renewalOf(lease)
+          isRenewed = stored !== undefined && renewalOf(trimLease(stored)) !== renewalOf(lease)
           if (stored !== undefined) throw failure
         }
       })
@@ -105,7 +107,7 @@ export async function deleteAsRead(
   await api.delete(leases, { namespace, name: nameOf(lease) }, { uid, resourceVersion, ...options })
 }
 
-/** A text that changes with each renewal of a Lease, and with nothing else. */
+/** A text that changes with each renewal of a trimmed Lease, and with nothing else. */
 export function renewalOf({ spec }: Lease): string {
   return `${spec?.holderIdentity} ${spec?.renewTime}`
 }

@@ -24,13 +24,13 @@ import {
   type MasterLeases,
   yieldsTo,
 } from './master-leases.ts'
+import { HOLDER_ANNOTATION, LEASE_LABEL, trimLease } from './trimmed-lease.ts'
+
+export { HOLDER_ANNOTATION } from './trimmed-lease.ts'
 
 /** The default of `--lease-namespace`. */
 export const LEASE_NAMESPACE = 'kube-system'
-/** Must not be kube-apiserver's identity label, because kube-apiserver deletes Leases with that label. */
-const LEASE_LABEL = 'apiserver-bootstrap/lease'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`
-export const HOLDER_ANNOTATION = 'apiserver-bootstrap/holder'
 const NAME_PREFIX = 'apiserver-bootstrap-'
 /**
  * A call gives up after this many conflicts, because a server may answer every write with a conflict. The caller
@@ -183,7 +183,8 @@ export class KubernetesLeases implements MasterLeases {
           onChange()
         })
     }
-    const informer = new Informer({ api, clock, random, logger, availability, resource: leases, query })
+    const resource = { resource: leases, query, transform: trimLease }
+    const informer = new Informer({ api, clock, random, logger, availability, ...resource })
     let cancel = () => {}
     this.#wakeAtNextRead = () => {
       cancel()
@@ -300,11 +301,11 @@ export class KubernetesLeases implements MasterLeases {
     }
   }
 
-  /** Reads all Leases, but returns only the oldest {@link MAX_MASTERS}, because somebody may have forged more. */
+  /** Reads all Leases, but returns only the oldest {@link MAX_MASTERS}, trimmed: somebody may have forged more. */
   async #listOldest(query: ListQuery & CallOptions, api = this.#api): Promise<readonly Lease[]> {
     let oldest: readonly Lease[] = []
     for await (const page of listPages(api, leases, query)) {
-      oldest = oldest.concat(page)
+      oldest = oldest.concat(page.map(trimLease))
       if (oldest.length > MAX_MASTERS) oldest = this.#oldest(oldest)
     }
     return oldest

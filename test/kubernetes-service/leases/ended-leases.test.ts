@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { KubeError } from '../../../src/kube/errors.ts'
 import type { Lease } from '../../../src/kube/resources.ts'
 import { EndedLeases } from '../../../src/kubernetes-service/leases/ended-leases.ts'
+import { trimLease } from '../../../src/kubernetes-service/leases/trimmed-lease.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger } from '../../../src/telemetry/logger.ts'
@@ -54,4 +55,18 @@ test('a lease that is renewed after its end, and ends again, is deleted at once 
     assert.equal(api.asked.length, deletions)
   }
   assert.equal(logger.lines.length, 2)
+})
+
+test('a conflict is no renewal of a Lease whose identity is too long to be read', async () => {
+  const time = new VirtualClock()
+  const api = new ScriptedApi()
+  const metadata = { name: 'a', namespace: 'kube-system', uid: 'u', resourceVersion: '1' }
+  const stored = { metadata, spec: { holderIdentity: 'x'.repeat(2_000), renewTime: 'then' } } as unknown as Lease
+  api.answer = ({ call }) => {
+    if (call === 'delete') throw new KubeError('Conflict', 'no')
+    return stored
+  }
+  const ended = new EndedLeases({ api, clock: time.view(), random: seededRandom(1, 'ended'), logger: memoryLogger() })
+  const held = { lease: trimLease(stored), holder: holder('192.0.2.7') }
+  assert.equal((await ended.collect([held], new AbortController().signal)).size, 0)
 })

@@ -421,7 +421,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-conflict-is-a-renewal': {
     broken: 'A server that answers each deletion of a dead master’s lease with a conflict keeps that master listed.',
     file: 'kubernetes-service/leases/ended-leases.ts',
-    text: 'isRenewed = stored !== undefined && renewalOf(stored) !== renewalOf(lease)',
+    text: 'isRenewed = stored !== undefined && renewalOf(trimLease(stored)) !== renewalOf(lease)',
     instead: 'isRenewed = stored !== undefined',
     tests: ['kubernetes-service/leases/kubernetes-faults.test.ts'],
   },

@@ -12,6 +12,7 @@ import {
   type MasterLeases,
   yieldsTo,
 } from '../master-leases.ts'
+import { RaisedTtlWarning } from './raised-ttl.ts'
 import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type UnusableValue } from './snapshot.ts'
 
 /** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
@@ -79,6 +80,7 @@ export interface EtcdLeasesOptions {
 export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
+  readonly #raisedTtl = new RaisedTtlWarning()
   /** A co-holder that has not renewed for this long is gone. */
   readonly #coHolderTtlMs: number
   /** When a renewal last found the lease written by a process without a record. */
@@ -229,13 +231,13 @@ export class EtcdLeases implements MasterLeases {
    * requested again, for longer than the lease's grant.
    */
   async #grant(listed: boolean, outlastsS: number, beganMs: number, signal: AbortSignal): Promise<Grants> {
-    const { etcd, clock, ttlMs } = this.#options
+    const { etcd, clock, logger, ttlMs } = this.#options
     const seconds = Math.round(ttlMs / 1000)
     const times = { askedMs: clock.monotonicMs(), beganMs }
     const grant = (ttlS: number): Promise<LeaseGrant> => etcd.grantLease(ttlS, signal)
     if (!listed) return { lease: 0n, record: (await grant(seconds + outlastsS)).id, ...times }
     const [lease, record] = await Promise.all([grant(seconds), grant(seconds + outlastsS)])
-    const grantedS = Number(lease.grantedSeconds)
+    const grantedS = this.#raisedTtl.checked(logger, seconds, Number(lease.grantedSeconds))
     const isFar = clock.monotonicMs() - times.askedMs > outlastsS * 1000 - RECORD_MARGIN_MS
     const last = isFar || record.grantedSeconds <= grantedS ? await grant(grantedS + outlastsS) : record
     return { lease: lease.id, record: last.id, ...times }

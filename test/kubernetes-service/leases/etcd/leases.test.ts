@@ -129,6 +129,26 @@ test('on a store that lengthens TTLs a record outlasts its lease even after both
   assert.deepEqual([await missing(leaseKey), await missing(recordKey)], [true, false])
 })
 
+test('a TTL below the minimum of etcd is logged once; one that the store grants is not', async () => {
+  for (const [flavour, leastTtlSeconds, granted] of [
+    ['etcd', 30, [30]],
+    ['etcd', 15, []],
+    ['kine', 30, []],
+  ] as const) {
+    const { time, open } = openWorld(flavour, { leastTtlSeconds })
+    const { leases, logger } = open()
+    for (let renewal = 1; renewal <= 3; renewal++) {
+      await leases.update(self, signal)
+      await time.advance(1_000)
+    }
+    const warnings = logger.lines.filter(({ message }) => message.startsWith('etcd grants a longer TTL than'))
+    assert.deepEqual(
+      warnings.map(({ level, fields: { wantedSeconds, grantedSeconds } }) => [level, wantedSeconds, grantedSeconds]),
+      granted.map((seconds) => ['warn', 15, seconds]),
+    )
+  }
+})
+
 const later = { ...self, instanceId: 'later', startedAt: '2026-01-01T00:00:02Z' }
 
 /** A master whose store answers each call late. `renew` makes `times` renewals, and returns the states of the lease. */

@@ -6,7 +6,7 @@ import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError, type Mistake } from '../documents/validation.ts'
 import type { EtcdEndpoint } from '../etcd/options.ts'
 import { isLoopbackName } from '../net/address.ts'
-import { type PemFailure, readPemFile, usePem } from '../runtime/system-pem.ts'
+import { checkKeyPair, type PemFailure, readPemFile, usePem } from '../runtime/system-pem.ts'
 import type { Surroundings } from './api-server.ts'
 
 /**
@@ -87,8 +87,10 @@ async function ownCertificate(
   const cert = await tried(files.cert, () => certificateIn(certFile))
   const key = await tried(files.key, async () => keyFile && (await readPemFile(keyFile, failure)))
   if (cert === undefined || key === undefined) return cert?.certificate
-  await tried(files.cert, async () =>
-    usePem(`${certFile} with the key ${keyFile}`, () => createSecureContext({ cert: cert.pem, key }), failure),
-  )
+  const check = (): void => {
+    checkKeyPair(cert.pem, key)
+    createSecureContext({ cert: cert.pem, key })
+  }
+  await tried(files.cert, async () => usePem(`${certFile} with the key ${keyFile}`, check, failure))
   return cert.certificate
 }

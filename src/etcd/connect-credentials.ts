@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContext } from 'node:tls'
 import type { Clock } from '../runtime/clock.ts'
 import { RequestTimeout, within } from '../runtime/request-limit.ts'
-import { checkReadable, readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
+import { checkKeyPair, readPemFile, usePem, type Validity, validitiesIn } from '../runtime/system-pem.ts'
 import { formatTime } from '../runtime/time-format.ts'
 import type { ExpiryReporter } from '../telemetry/expiry.ts'
 import type { Logger } from '../telemetry/logger.ts'
@@ -168,7 +168,7 @@ export class EtcdCredentials {
     const pair = certfile === undefined ? {} : { cert, key }
     const options = { ...(cafile === undefined ? {} : { ca }), ...pair, minVersion: 'TLSv1.2' } as const
     const load = (): SecureContext => {
-      if (certfile !== undefined) checkReadable(cert, key)
+      if (certfile !== undefined) checkKeyPair(cert, key)
       return createSecureContext(options)
     }
     return usePem(`${certfile} with the key ${keyfile}`, load, failure)

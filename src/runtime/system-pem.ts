@@ -24,9 +24,12 @@ export function usePem<T>(what: string, load: () => T, failure: PemFailure): T {
   }
 }
 
-/** Throws if the certificate or the key cannot be parsed. Node accepts empty ones, and then presents no certificate. */
-export function checkReadable(cert: string, key: string): void {
-  new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))
+/**
+ * Throws if the certificate or the key cannot be parsed, or if they do not belong together. Node accepts empty ones and
+ * a key of another type, and then presents no certificate.
+ */
+export function checkKeyPair(cert: string, key: string): void {
+  if (!new X509Certificate(cert).checkPrivateKey(createPrivateKey(key))) throw new Error('key values mismatch')
 }
 
 /** OpenSSL's reason in one line, without the error number. */

@@ -2,7 +2,7 @@ import { X509Certificate } from 'node:crypto'
 import { createSecureContext, type SecureContextOptions } from 'node:tls'
 import type { Cancel } from '../runtime/clock.ts'
 import { messageOf } from '../runtime/errors.ts'
-import { checkReadable, readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
+import { checkKeyPair, readPemFile, usePem, validitiesIn } from '../runtime/system-pem.ts'
 import type { ExpiryReporter } from './expiry.ts'
 import type { Logger } from './logger.ts'
 import { addSecret } from './secrets.ts'
@@ -42,7 +42,7 @@ export async function readServingCertificate(files: ServingCertificateFiles): Pr
   if (ca !== undefined) usePem(`${clientCaFile}`, () => new X509Certificate(ca), failure)
   const context = { cert, key, ca, minVersion: 'TLSv1.2' } as const
   const check = (): void => {
-    checkReadable(cert, key)
+    checkKeyPair(cert, key)
     createSecureContext(context)
   }
   usePem(`${certFile} with the key ${keyFile}`, check, failure)

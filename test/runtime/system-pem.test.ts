@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
+import { generateKeyPairSync } from 'node:crypto'
 import { test } from 'node:test'
-import { validitiesIn } from '../../src/runtime/system-pem.ts'
+import { checkKeyPair, validitiesIn } from '../../src/runtime/system-pem.ts'
 import { CertificateAuthority } from '../peers/certificates.ts'
 
 const hourMs = 3_600_000
@@ -14,4 +15,15 @@ test('validitiesIn returns the validity of each certificate in a text and skips 
   // Both certificates are valid from an hour ago.
   assert.deepEqual(hours, [3, 4])
   assert.deepEqual(validitiesIn(''), [])
+})
+
+test('a key of another type, or another key of the same type, is not that of the certificate', () => {
+  const { certificate, key: own } = new CertificateAuthority().issue({ commonName: 'one' })
+  checkKeyPair(certificate, own)
+  const pkcs8 = { type: 'pkcs8', format: 'pem' } as const
+  const rsa = generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey.export(pkcs8)
+  const ec = generateKeyPairSync('ec', { namedCurve: 'prime256v1' }).privateKey.export(pkcs8)
+  for (const key of [rsa, ec]) {
+    assert.throws(() => checkKeyPair(certificate, String(key)), { message: 'key values mismatch' })
+  }
 })

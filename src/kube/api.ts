@@ -13,9 +13,9 @@ export interface CallOptions {
   /** The call rejects at once after a 429 or 503 with Retry-After: for callers with a deadline. @default false */
   readonly urgent?: boolean | undefined
   /**
-   * For writes whose resourceVersion or uid guards them. After its time limit the call rejects with `Timeout` as usual,
-   * but the server has some more time to carry out the request: it may be waiting for a slow admission webhook. If the
-   * request were cancelled, and the next one too, the object could never be written. @default false
+   * For creations, and for writes that a resourceVersion or uid guards. After 10 s, retries included, the call rejects
+   * with `Timeout`. But the request is not cancelled, because the server may be waiting for a slow admission webhook:
+   * if each request were cancelled, the object could never be written. @default false
    */
   readonly lingers?: boolean | undefined
 }

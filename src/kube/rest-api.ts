@@ -51,18 +51,19 @@ const TIMEOUT_MS = 10_000
  * the same 10 s as {@link TIMEOUT_MS}.
  */
 const LINGERING_MS = 35_000
+/** The next request of a caller that was rejected after {@link TIMEOUT_MS} uses a new connection. */
+const RECONNECT_MS = TIMEOUT_MS - 100
 /** How long each attempt of a list may take, in milliseconds: the server's own limit. */
 const LIST_TIMEOUT_MS = 60_000
 
 interface Call extends ApiRequest {
   readonly name: CallName
   readonly urgent?: boolean | undefined
+  /** Whether the caller has been rejected already, so that the request must not be repeated. */
+  readonly isOver?: (() => boolean) | undefined
 }
 
-const waiting = new KubeError(
-  'Timeout',
-  `no answer within ${TIMEOUT_MS} ms; the server may still carry out the request`,
-)
+const waiting = new KubeError('Timeout', `no answer within ${TIMEOUT_MS} ms; the server may still carry it out`)
 
 type Target = Pick<Call, 'name' | 'path'>
 
@@ -243,8 +244,13 @@ class RestKubeApi implements KubeApi {
   /** As {@link CallOptions.lingers} demands. */
   async #linger(call: Call, signal: AbortSignal): Promise<ApiResponse> {
     const { promise, reject } = Promise.withResolvers<never>()
-    const answer = this.#exchange({ ...call, timeoutMs: LINGERING_MS, reconnectMs: TIMEOUT_MS }, signal)
-    const cancel = this.#options.clock.schedule(TIMEOUT_MS, () => reject(named(call.name, waiting)))
+    let isOver = false
+    const limits = { timeoutMs: LINGERING_MS, reconnectMs: RECONNECT_MS, isOver: () => isOver }
+    const answer = this.#exchange({ ...call, ...limits }, signal)
+    const cancel = this.#options.clock.schedule(TIMEOUT_MS, () => {
+      isOver = true
+      reject(named(call.name, waiting))
+    })
     return Promise.race([answer, promise]).finally(cancel)
   }
 
@@ -259,10 +265,11 @@ class RestKubeApi implements KubeApi {
       this.#warn(response.headers.warning)
       if (response.status >= 200 && response.status < 300) return response
       if ('stream' in response) throw badResponse(call.name, `a stream with HTTP status ${response.status}`)
-      const waitMs = call.urgent ? undefined : planRetry(response, attempts, this.#retry, random)
+      const waitMs = call.urgent || call.isOver?.() ? undefined : planRetry(response, attempts, this.#retry, random)
       if (waitMs === undefined) throw refusal(call.name, response)
       this.#metrics?.retries.add({ code: String(response.status), verb: call.method })
       await sleep(clock, waitMs, signal)
+      if (call.isOver?.()) throw refusal(call.name, response)
     }
   }
 
@@ -272,7 +279,7 @@ class RestKubeApi implements KubeApi {
     const sentMs = clock.monotonicMs()
     let code = '<error>'
     try {
-      const { name: _, urgent: __, ...request } = call
+      const { name: _, urgent: __, isOver: ___, ...request } = call
       const response = await transport.send(request, signal)
       code = String(response.status)
       return response

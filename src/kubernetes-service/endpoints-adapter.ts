@@ -101,7 +101,7 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Executes a plan for the Endpoints, then makes the slices follow the stored Endpoints. Back-off applies to each
+   * Executes a plan for the Endpoints, then makes the slices follow the planned Endpoints. Back-off applies to each
    * object separately: slices follow the plan even while the write of the Endpoints waits or fails (but see
    * {@link ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, and with a conflict
    * if another client has changed or created the Endpoints meanwhile.
@@ -120,7 +120,8 @@ export class EndpointsAdapter {
     } catch (error) {
       // Most clients follow the slices, which must not list dead masters only because Endpoints cannot be written.
       if (action.type !== 'none' && !withoutLeases && (await this.#isUnwritten(error, action, stored, signal))) {
-        await this.#ensureSlices(wanted, stored, secondAddresses, signal)
+        // The caller decides by the failure of the Endpoints. The next reconciliation corrects the slices.
+        await this.#ensureSlices(wanted, stored, secondAddresses, signal).catch(() => {})
       }
       throw error
     }

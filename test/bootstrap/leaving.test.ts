@@ -150,3 +150,17 @@ test('with Lease objects the first master that is back after a power failure doe
   const stored = await api.get(endpoints, { namespace: 'default', name: 'kubernetes' })
   assert.ok(addressesIn(stored).includes('192.0.2.1'))
 })
+
+test('with Lease objects a master leaves right after its start, although the clocks of the hosts differ by an hour', async () => {
+  const { time, api, start } = setUp()
+  const other = start({ advertiseAddress: '192.0.2.2' }, { clock: time.view({ skewMs: -3_600_000 }) })
+  await time.advance(30_000)
+  const master = start()
+  await time.advance(2_000)
+  master.stop.abort()
+  await time.advance(2_000)
+  const stored = await api.get(endpoints, { namespace: 'default', name: 'kubernetes' })
+  assert.deepEqual(addressesIn(stored), ['192.0.2.2'])
+  await master.ended
+  await other.end()
+})

@@ -616,7 +616,7 @@ test('a write that lingers rejects after 10 s, and is cancelled only after 35 s'
   }
   for (const call of Object.values(calls)) {
     for (const [lingers, limits] of [
-      [true, [35_000, 10_000]],
+      [true, [35_000, 9_900]],
       [false, [10_000, undefined]],
     ] as const) {
       const late = Promise.withResolvers<ApiResponse>()

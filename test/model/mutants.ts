@@ -28,8 +28,8 @@ export interface ModelMutant {
 export const mutants: Readonly<Record<string, ModelMutant>> = {
   'leave-without-confirmation': {
     broken: 'a master that leaves waits for nobody',
-    text: 'isConfirmed(state, departure) || nowMs >= step.untilAtMs',
-    instead: 'true',
+    text: "if (isConfirmed(state, departure)) return go({ type: 'removing' })",
+    instead: "if (departure !== '') return go({ type: 'removing' })",
     faults: ['failing', 'withdraw'],
     budget: 2,
   },

@@ -1,7 +1,7 @@
 import type { Endpoints } from '../../src/kube/resources.ts'
 import { addressesIn } from '../../src/kubernetes-service/identity.ts'
 import type { Holder } from '../../src/kubernetes-service/leases/master-leases.ts'
-import { listedAddresses, othersReady } from '../../src/kubernetes-service/members.ts'
+import { listedAddresses, othersPerhapsReady } from '../../src/kubernetes-service/members.ts'
 import { leasesForList } from '../../src/kubernetes-service/membership/fleet.ts'
 import type { Membership } from '../../src/kubernetes-service/membership/state.ts'
 import type { Cluster } from './cluster.ts'
@@ -271,7 +271,7 @@ export class Requests {
     const ended = (outcome: 'written' | 'refused'): World =>
       this.#collected(world, master, slot, this.#cluster.processes.listEnded(known, server, outcome))
     if (job.kind === 'reconcile' && state.phase.type !== 'listed') return ended('written')
-    if (job.needsOthers && othersReady(leases, state.self).length === 0) return ended('refused')
+    if (job.needsOthers && othersPerhapsReady(leases, state.self).length === 0) return ended('refused')
     let plan = this.#planned(state, base)
     if (plan === 0) {
       if (!job.mayEmpty) return ended('refused')

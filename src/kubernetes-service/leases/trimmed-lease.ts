@@ -42,6 +42,7 @@ function only(
   return value === undefined ? {} : { [key]: value }
 }
 
-function ifShort(text: string | undefined, most: number): string | undefined {
-  return text !== undefined && text.length <= most ? text : undefined
+/** The server sends null for a time of zero. */
+function ifShort(text: unknown, most: number): string | undefined {
+  return typeof text === 'string' && text.length <= most ? text : undefined
 }

@@ -6,7 +6,7 @@ import {
   isHeldBy,
   listableLeases,
   listedAddresses,
-  othersReady,
+  othersPerhapsReady,
   secondAddresses,
   unknownTo,
 } from '../members.ts'
@@ -208,7 +208,7 @@ function renewedWhileRecovering(
  * only because of an etcd that the two servers probably share.
  */
 export function isConfirmed(state: Membership, departure: string): boolean {
-  return othersReady(state.fleet.leases, state.self).some((lease) =>
+  return othersPerhapsReady(state.fleet.leases, state.self).some((lease) =>
     lease.holder === undefined
       ? !state.server.failsByEtcd && isDecided(state, lease)
       : lease.holder.confirms?.includes(departure),

@@ -14,7 +14,7 @@ import type { FleetView } from '../fleet-view.ts'
 import { conflictPause } from '../guarded-writes/object-writer.ts'
 import type { EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import { isHeldBy, othersReady, portsAgreed } from '../members.ts'
+import { isHeldBy, othersPerhapsReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
 import { addressesForList, isFleetDualStack, listedInBoth, secondAddressesForList } from './fleet.ts'
@@ -331,7 +331,7 @@ export class MembershipRunner implements ListReconciler {
     try {
       const isWritten = await adapter.reconcile(async (stored) => {
         await this.refreshMembers(signal)
-        if (needsOthers && othersReady(this.#state.fleet.leases, holder).length === 0) return undefined
+        if (needsOthers && othersPerhapsReady(this.#state.fleet.leases, holder).length === 0) return undefined
         // The remaining masters decide about their ports.
         return this.#plan(stored, false, mayEmpty)
       }, signal)

@@ -1,6 +1,6 @@
 import { calm, correctionDueMs, nextCheckMs } from '../guarded-writes/contention.ts'
 import { type Holder, OWN_ETCD } from '../leases/master-leases.ts'
-import { isHeldBy, othersReady } from '../members.ts'
+import { isHeldBy, othersPerhapsReady, othersReady } from '../members.ts'
 import { isConfirmed, isDecided, isProved } from './fleet.ts'
 import { take } from './inputs.ts'
 import { isFailing, neverReady } from './readiness.ts'
@@ -355,8 +355,11 @@ function nextLeaving(state: Membership, phase: Leaving, turn: Turn): Membership 
     case 'waiting': {
       const { readAtMs } = fleet
       if (readAtMs === undefined || readAtMs < step.sinceAtMs) return read(state, turn)
-      if (othersReady(fleet.leases, self).length === 0) return go({ type: 'staying' })
-      if (isConfirmed(state, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })
+      if (othersPerhapsReady(fleet.leases, self).length === 0) return go({ type: 'staying' })
+      if (isConfirmed(state, departure)) return go({ type: 'removing' })
+      if (nowMs >= step.untilAtMs) {
+        return go({ type: othersReady(fleet.leases, self).length > 0 ? 'removing' : 'staying' })
+      }
       return nowMs >= readAtMs + CONFIRMATION_READ_MS ? read(state, turn) : state
     }
     case 'staying':

@@ -162,7 +162,8 @@ export class RangeState {
     this.#release(reading)
     this.#reading = reading
     this.#outdated = false
-    if (stored.type !== 'range' || stored.fixed === undefined) this.#fixed = undefined
+    const isWritable = stored.type !== 'range' || stored.fixed === undefined
+    if (isWritable || reading.type === 'withheld') this.#fixed = undefined
     const withheld = reading.type === 'withheld' ? reading.reason : this.#fixed && 'unreadable'
     metrics.withheld(range.name, withheld)
     const isSameRange = reading.type === 'taken' && reading.origin === 'same-range'

@@ -205,8 +205,8 @@ export class RangeRepair implements Repair {
   }
 
   /**
-   * Why the range of `writer` is withheld now; empty if it is not. A range that is withheld again after it was in order,
-   * or for another reason, is a new finding.
+   * Why the range of `writer` is withheld now; empty if it is not. A range that is withheld again after it was in
+   * order, or for another reason, is a new finding.
    */
   #withheldNow(writer: RangeWriter): readonly Finding[] {
     const now = writer.withheld()

@@ -26,10 +26,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'leave-when-the-time-is-over-though-nobody-serves': {
     broken: 'A stopped master leaves when its time to wait is over, though the first read shows that nobody serves.',
     file: 'kubernetes-service/membership/step.ts',
-    text: `      if (othersReady(fleet.leases, self).length === 0) return go({ type: 'staying' })
-      if (isConfirmed(state, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })`,
+    text: `      if (othersPerhapsReady(fleet.leases, self).length === 0) return go({ type: 'staying' })
+      if (isConfirmed(state, departure)) return go({ type: 'removing' })`,
     instead: `      if (isConfirmed(state, departure) || nowMs >= step.untilAtMs) return go({ type: 'removing' })
-      if (othersReady(fleet.leases, self).length === 0) return go({ type: 'staying' })`,
+      if (othersPerhapsReady(fleet.leases, self).length === 0) return go({ type: 'staying' })`,
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
   'confirm-by-an-earlier-probe': {
@@ -91,6 +91,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: '.filter(({ lapsed }) => lapsed !== true)',
     instead: '',
     tests: ['kubernetes-service/members.test.ts'],
+  },
+  'stay-though-a-master-with-another-clock-confirms': {
+    broken: 'A master whose clock differs from that of the others does not leave, though one of them has confirmed it.',
+    file: 'kubernetes-service/membership/fleet.ts',
+    text: 'return othersPerhapsReady(state.fleet.leases, state.self).some((lease) =>',
+    instead: `const leases = state.fleet.leases.filter(({ lapsed }) => lapsed !== true)
+  return othersPerhapsReady(leases, state.self).some((lease) =>`,
+    tests: ['bootstrap/leaving.test.ts'],
   },
   'slow-writes-are-cancelled': {
     broken: 'A write that waits for a slow webhook is cancelled after 10 s, each time again.',

@@ -80,11 +80,17 @@ suite('the page of a drill report, in a browser', () => {
         ),
       ),
       ...runs.flatMap(({ seed, violations }) =>
-        violations.length === 0
-          ? [`${seed} held – –`]
-          : violations.map(({ invariant, atMs, detail }) => `${seed} ${invariant} ${at(atMs)} ${detail}`),
+        violations.map(({ invariant, atMs, detail }) => `${seed} ${invariant} ${at(atMs)} ${detail}`),
       ),
     ])
+    // One row of a variant has the seeds of all runs that held, such as `1 to 3, 5`.
+    for (const { runs } of report.variants) {
+      const held = runs.filter(({ violations }) => violations.length === 0).map(({ seed }) => seed)
+      const [first, last] = [held[0], held.at(-1)]
+      if (first === undefined || last === undefined) continue
+      assert.equal(last - first + 1, held.length, 'the seeds are consecutive')
+      expected.push(`${first === last ? first : `${first} to ${last}`} held – –`)
+    }
     assert.ok(expected.length > 12)
     assert.deepEqual(
       expected.filter((row) => !shown.has(row)),

@@ -51,6 +51,15 @@ test('a trimmed Lease has the fields that readers need, without texts that no ma
   assert.deepEqual(trimLease({}).metadata?.labels, {})
 })
 
+test('a time that the server sends as null, and texts of other types, are left out', () => {
+  const forged = {
+    metadata: { name: 'a', annotations: { 'apiserver-bootstrap/holder': null } },
+    spec: { renewTime: null },
+  }
+  const { metadata, spec } = trimLease(forged as unknown as Lease)
+  assert.deepEqual([metadata?.annotations, spec?.renewTime], [{}, undefined])
+})
+
 test("a master's Lease means the same when it is trimmed", async () => {
   const { direct, open } = await openWorld()
   await open().leases.update(holder('192.0.2.1', { host: 'h'.repeat(300), instanceId: 'i'.repeat(300) }), signal)

@@ -16,9 +16,10 @@ import {
 import { newEndpoints, sliceOf } from '../kubernetes-service/endpoints-plan.ts'
 import { endpointPorts, KUBERNETES_SERVICE } from '../kubernetes-service/identity.ts'
 import { EtcdLeaseKeys } from '../kubernetes-service/leases/etcd/snapshot.ts'
-import { HOLDER_ANNOTATION, LABEL_SELECTOR, LEASE_NAMESPACE } from '../kubernetes-service/leases/kubernetes.ts'
+import { LABEL_SELECTOR, LEASE_NAMESPACE } from '../kubernetes-service/leases/kubernetes.ts'
 import { decodeHolder } from '../kubernetes-service/leases/master-leases.ts'
 import type { MemoryLeaseRegistry } from '../kubernetes-service/leases/memory.ts'
+import { HOLDER_ANNOTATION } from '../kubernetes-service/leases/trimmed-lease.ts'
 import type { Listing, ObservedObjects, ObservedService } from '../verify/observation.ts'
 
 /**

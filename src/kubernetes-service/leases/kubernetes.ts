@@ -26,8 +26,6 @@ import {
 } from './master-leases.ts'
 import { HOLDER_ANNOTATION, LEASE_LABEL, trimLease } from './trimmed-lease.ts'
 
-export { HOLDER_ANNOTATION } from './trimmed-lease.ts'
-
 /** The default of `--lease-namespace`. */
 export const LEASE_NAMESPACE = 'kube-system'
 export const LABEL_SELECTOR = `${LEASE_LABEL}=master`

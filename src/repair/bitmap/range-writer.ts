@@ -68,7 +68,8 @@ export class RangeWriter {
 
   /** Why the range is withheld, by what is known now; undefined if it is not. */
   withheld(): Finding | undefined {
-    if (!this.damaged) this.state.needsNoWrite()
+    // Most checks find no withheld range, and then need no second comparison of the whole bitmap.
+    if (this.state.withheld !== undefined && !this.damaged) this.state.needsNoWrite()
     return this.state.withheld
   }
 

@@ -11,7 +11,7 @@ import {
   serviceCidrs,
   services,
 } from '../../../src/kube/resources.ts'
-import { HOLDER_ANNOTATION } from '../../../src/kubernetes-service/leases/kubernetes.ts'
+import { HOLDER_ANNOTATION } from '../../../src/kubernetes-service/leases/trimmed-lease.ts'
 import { Bitmap } from '../../../src/net/bitmap.ts'
 import { parsePortRange } from '../../../src/net/host-port.ts'
 import { EtcdRangeRegistry } from '../../../src/repair/registries/etcd.ts'

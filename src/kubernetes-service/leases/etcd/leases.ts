@@ -1,5 +1,5 @@
 import { GuardedKey } from '../../../etcd/guarded-key.ts'
-import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue, type LeaseGrant } from '../../../etcd/kv.ts'
+import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue } from '../../../etcd/kv.ts'
 import type { AvailabilityReporter } from '../../../kube/availability.ts'
 import type { Clock } from '../../../runtime/clock.ts'
 import type { Logger } from '../../../telemetry/logger.ts'
@@ -12,38 +12,13 @@ import {
   type MasterLeases,
   yieldsTo,
 } from '../master-leases.ts'
-import { RaisedTtlWarning } from './raised-ttl.ts'
+import { type Grants, LeaseGrants } from './grants.ts'
 import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type UnusableValue } from './snapshot.ts'
 
 /** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
 /** How often a snapshot is tried if the store is compacted between its two lists, which is rare. */
 const SNAPSHOT_TRIES = 5
-/** How much longer a record lasts than its lease, in seconds. */
-const RECORD_OUTLASTS_S = 1
-/** The same for grants that are repeated after a conflict, which happens on slow stores. */
-const RECORD_OUTLASTS_SLOW_S = 3
-/** The record outlives the lease by at least this many milliseconds. */
-const RECORD_MARGIN_MS = 500
-/**
- * Grants that are older than this, in milliseconds, are repeated after a conflict. The TTL runs from the grant: if the
- * lease were written late, it could end before the next renewal, which would then conflict and be late too, and so on
- * for ever.
- */
-const GRANTS_OLD_MS = 500
-
-/** The etcd leases to which one renewal attaches its keys; `lease` is 0n if the master must have no lease. */
-interface Grants {
-  readonly lease: bigint
-  readonly record: bigint
-  readonly askedMs: number
-  /**
-   * When the renewal began. The content of the record is at least as old, so `#grantAgain` does not prolong the renewal
-   * for ever.
-   */
-  readonly beganMs: number
-}
-
 export interface EtcdLeasesOptions {
   readonly etcd: EtcdKv
   /** The prefix of the API servers' own keys, without a slash at the end. */
@@ -80,7 +55,7 @@ export interface EtcdLeasesOptions {
 export class EtcdLeases implements MasterLeases {
   readonly #options: EtcdLeasesOptions
   readonly #keys: EtcdLeaseKeys
-  readonly #raisedTtl = new RaisedTtlWarning()
+  readonly #grants: LeaseGrants
   /** A co-holder that has not renewed for this long is gone. */
   readonly #coHolderTtlMs: number
   /** When a renewal last found the lease written by a process without a record. */
@@ -101,6 +76,7 @@ export class EtcdLeases implements MasterLeases {
   constructor(options: EtcdLeasesOptions) {
     this.#options = options
     this.#keys = new EtcdLeaseKeys(options.prefix)
+    this.#grants = new LeaseGrants(options)
     this.#coHolderTtlMs = 2 * Math.max(options.ttlMs, KUBE_APISERVER_TTL_MS)
   }
 
@@ -201,7 +177,7 @@ export class EtcdLeases implements MasterLeases {
     this.#isReleased = !listed
     // `list` detects a kube-apiserver's lease at this address; the record then states that there is one.
     if (!listed && lease.last === undefined) await this.list(signal)
-    let grants: Grants | undefined = await this.#grant(listed, RECORD_OUTLASTS_S, beganMs, signal)
+    let grants: Grants | undefined = await this.#grants.request(listed, beganMs, signal)
     let before = lease.last
     let changed = false
     const isFirst = !this.#hasWrittenRecord
@@ -218,42 +194,10 @@ export class EtcdLeases implements MasterLeases {
       }
       const written = before !== undefined
       if (await lease.put(value, grants.lease, before, signal)) return this.#noteCoHolder(changed, holder, signal)
-      ;[before, grants] = await Promise.all([lease.read(signal), this.#grantAgain(grants, signal)])
+      ;[before, grants] = await Promise.all([lease.read(signal), this.#grants.repeat(grants, signal)])
       changed ||= written && before !== undefined && !lease.isUnanswered(before)
     }
     if ((before ?? (await lease.readUnanswered(signal))) !== undefined) await this.#release(holder, signal)
-  }
-
-  /**
-   * Requests the two grants at once, because the slower a renewal is, the less time the lease has until the next
-   * renewal: a lease of 3 s expired when each request took 400 ms. The two TTLs begin apart by at most the time that
-   * the requests took. If that is too much, or a minimum of the store makes the TTLs equal, the record's grant is
-   * requested again, for longer than the lease's grant.
-   */
-  async #grant(listed: boolean, outlastsS: number, beganMs: number, signal: AbortSignal): Promise<Grants> {
-    const { etcd, clock, logger, ttlMs } = this.#options
-    const seconds = Math.round(ttlMs / 1000)
-    const times = { askedMs: clock.monotonicMs(), beganMs }
-    const grant = (ttlS: number): Promise<LeaseGrant> => etcd.grantLease(ttlS, signal)
-    if (!listed) return { lease: 0n, record: (await grant(seconds + outlastsS)).id, ...times }
-    const [lease, record] = await Promise.all([grant(seconds), grant(seconds + outlastsS)])
-    const grantedS = this.#raisedTtl.checked(logger, seconds, Number(lease.grantedSeconds))
-    const isFar = clock.monotonicMs() - times.askedMs > outlastsS * 1000 - RECORD_MARGIN_MS
-    const last = isFar || record.grantedSeconds <= grantedS ? await grant(grantedS + outlastsS) : record
-    return { lease: lease.id, record: last.id, ...times }
-  }
-
-  /**
-   * Requests new grants after a conflict, if the old ones are older than {@link GRANTS_OLD_MS}. The old grants stay if
-   * that fails, or if the renewal began a TTL or more ago. So the newest grants are made less than a TTL after the
-   * renewal began. About two TTLs after it began they have expired, and etcd, unlike kine, refuses its late writes.
-   */
-  async #grantAgain(before: Grants, signal: AbortSignal): Promise<Grants> {
-    const { clock, ttlMs } = this.#options
-    const { lease, askedMs, beganMs } = before
-    const nowMs = clock.monotonicMs()
-    if (nowMs - askedMs <= GRANTS_OLD_MS || nowMs - beganMs >= ttlMs) return before
-    return this.#grant(lease !== 0n, RECORD_OUTLASTS_SLOW_S, beganMs, signal).catch(() => before)
   }
 
   /**
@@ -306,7 +250,7 @@ export class EtcdLeases implements MasterLeases {
     let grants = granted
     let before = record.last
     while (!(await record.put(this.#encoded(holder), grants.record, before, signal))) {
-      const again = this.#grantAgain(grants, signal)
+      const again = this.#grants.repeat(grants, signal)
       before = await record.read(signal)
       const stored = before && decodeRecord(before.value)
       if (!this.#hasWrittenRecord && stored !== undefined) {

@@ -233,6 +233,29 @@ test('a restart keeps the lease live; on a slow store it takes as many answer ti
   assert.deepEqual([await answerTimes(50), await answerTimes(400), await answerTimes(1_200)], [8, 8, 9])
 })
 
+test('on a very slow store only the first renewal requests a third grant, and the record outlasts its lease', async () => {
+  const world = openWorld()
+  const { time, etcd } = world
+  const { master, renew } = onSlowStore(world, { answerMs: 1_300, ttlMs })
+  const took: number[] = []
+  for (let renewal = 1; renewal <= 3; renewal++) {
+    const beganMs = time.nowMs
+    await renew(self, 1)
+    took.push((time.nowMs - beganMs) / 1_300)
+  }
+  assert.deepEqual(took, [4, 3, 3])
+  master.fault = () => undefined
+  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
+  while (!(await missing(leaseKey))) await time.advance(50)
+  const endedMs = time.nowMs
+  while (!(await missing(recordKey))) await time.advance(50)
+  assert.ok(time.nowMs - endedMs >= 500, `${time.nowMs - endedMs} ms`)
+  // A fast store gets the shorter time again.
+  for (let renewal = 1; renewal <= 2; renewal++) await master.leases.update(self, signal)
+  await time.advance(ttlMs + 1_100)
+  assert.deepEqual([await missing(leaseKey), await missing(recordKey)], [true, true])
+})
+
 test('if repeated grants fail, a renewal uses the grants that it already has', async () => {
   const { time, etcd, open } = openWorld()
   await open().leases.update(self, signal)

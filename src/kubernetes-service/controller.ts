@@ -14,6 +14,7 @@ import {
 } from '../kube/resources.ts'
 import type { Address } from '../net/address.ts'
 import { sleep } from '../runtime/clock.ts'
+import { within } from '../runtime/request-limit.ts'
 import { abortable, allEnded, together } from '../runtime/signals.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
 import { secondSliceName } from './endpoints-plan.ts'
@@ -30,6 +31,8 @@ const unknownMembers: ServiceDemand = { portsAgreed: false, stack: 'as-found' }
 
 /** The longest wait after a failed reconciliation, so that a new permission soon takes effect. */
 const LONGEST_WAIT_MS = 1_500
+/** How long the list waits for its watches at the start, in milliseconds. A server may refuse or fail them for ever. */
+const LONGEST_SYNC_MS = 5_000
 
 export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
@@ -75,6 +78,8 @@ export class KubernetesServiceController {
   #known = false
   #lastDemand: ServiceDemand = unknownMembers
   #foreignPorts = ''
+  /** Whether the last write of the list succeeded. */
+  #trustsWatches = false
 
   constructor(options: KubernetesServiceOptions) {
     this.#options = options
@@ -129,9 +134,15 @@ export class KubernetesServiceController {
     await Promise.all(this.#followed.map((object) => object.run(signal)))
   }
 
-  /** Reconciles until the signal is aborted, beginning as soon as the watches show the current state. */
+  /**
+   * Reconciles until the signal is aborted. The Service waits until its watch has synced. The list waits for its own
+   * watches only, and not for long, because without them it can still be reconciled by reads.
+   */
   async run(signal: AbortSignal): Promise<void> {
-    await Promise.all(this.#followed.map((object) => object.whenSynced(signal)))
+    const { clock } = this.#options
+    const synced = (objects: readonly Followed[], until: AbortSignal): Promise<unknown> =>
+      Promise.all(objects.map((object) => object.whenSynced(until)))
+    const ofList = this.#followed.filter((object) => object !== this.#service)
     // Corrections may wait only during this run, because a departure must not wait.
     const release = this.#options.writer.holdBack(() => this.request())
     const unsubscribe = this.#options.availability.subscribe((available) => {
@@ -140,9 +151,19 @@ export class KubernetesServiceController {
     })
     try {
       await together(signal, [
-        (ending) => this.#serviceLoop.run(ending),
-        (ending) => this.#endpointsLoop.run(ending),
-        (ending) => this.#readLive(ending),
+        async (ending) => {
+          await synced([this.#service], ending)
+          await this.#serviceLoop.run(ending)
+        },
+        async (ending) => {
+          const ofListSynced = within(clock, LONGEST_SYNC_MS, ending, (limited) => synced(ofList, limited))
+          await ofListSynced.catch(() => ending.throwIfAborted())
+          await this.#endpointsLoop.run(ending)
+        },
+        async (ending) => {
+          await synced(this.#followed, ending)
+          await this.#readLive(ending)
+        },
       ])
     } finally {
       unsubscribe()
@@ -193,8 +214,15 @@ export class KubernetesServiceController {
     if (!onlyObjects) await this.#refreshMembers(signal)
     this.#noteDemand()
     this.#reportForeignPorts()
-    if (address === undefined || reconciler.isSatisfied?.(this.#observed, this.#ports, this.#portsAgreed())) return
-    await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal)
+    const observed = this.#observed
+    if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
+    const ofSlices = [this.#slice, this.#secondSlice]
+    // After a failure the slices are read, because their watches may be behind.
+    const watched =
+      this.#trustsWatches && ofSlices.every((object) => object?.hasSynced !== false) ? observed : undefined
+    this.#trustsWatches = false
+    await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal, watched)
+    this.#trustsWatches = true
     this.#noteDemand()
   }
 
@@ -221,7 +249,7 @@ export class KubernetesServiceController {
 
   #demand(): ServiceDemand {
     if (!this.#known) return unknownMembers
-    const isDualStack = this.#options.reconciler.isDualStack?.(this.#observed)
+    const isDualStack = this.#endpoints.hasSynced ? this.#options.reconciler.isDualStack?.(this.#observed) : undefined
     const stack = isDualStack === undefined ? 'as-found' : isDualStack ? 'dual' : 'single'
     return { portsAgreed: this.#portsAgreed(), stack }
   }

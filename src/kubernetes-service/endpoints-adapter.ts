@@ -20,6 +20,11 @@ import type { ObjectWriter, Outcome, RemovableAction } from './guarded-writes/ob
 import { KUBERNETES_SERVICE } from './identity.ts'
 import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
 
+/** The stored objects. `slicesError`: why the slices could not be read; they then stay as they are. */
+export interface StoredEndpoints extends ObservedEndpoints {
+  readonly slicesError?: RemoteError
+}
+
 export interface ListPlan {
   readonly endpoints: EndpointsAction
   /** The addresses of the slice of the second family. Without any, there must be no such slice. */
@@ -57,16 +62,20 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Reads all stored objects. The slices are read before the Endpoints that they follow, so that no slice is
-   * overwritten from Endpoints that are older than the slice.
+   * Reads the stored objects, except the slices if the caller knows them from watches. The slices are older than the
+   * Endpoints that they follow, so that no slice is overwritten from Endpoints that are older than the slice.
    */
-  async read(signal?: AbortSignal): Promise<ObservedEndpoints> {
+  async read(signal?: AbortSignal, watched?: ObservedEndpoints): Promise<StoredEndpoints> {
+    const slices = watched ?? (await this.#readSlices(signal).catch(unreadSlices))
+    return { ...slices, endpoints: await this.getEndpoints(signal) }
+  }
+
+  async #readSlices(signal: AbortSignal | undefined): Promise<Omit<ObservedEndpoints, 'endpoints'>> {
     const names = [KUBERNETES_SERVICE.name, secondSliceName('IPv4'), secondSliceName('IPv6')]
     const [slice, ...seconds] = await Promise.all(
       names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
     )
-    const secondSlices = seconds.filter((second) => second !== undefined)
-    return { slice, secondSlices, endpoints: await this.getEndpoints(signal) }
+    return { slice, secondSlices: seconds.filter((second) => second !== undefined) }
   }
 
   /**
@@ -86,15 +95,16 @@ export class EndpointsAdapter {
    * Gets a plan for the stored objects from `plan`, and executes it. Resolves with whether there was a plan. `plan`
    * must read the leases after the objects were read: this write then conflicts if another master wrote a plan from
    * newer leases. If the server does not serve the resource Endpoints, no list can be out of sync, and the result is
-   * true.
+   * true. `watched`: see {@link read}.
    */
   async reconcile(
-    plan: (stored: ObservedEndpoints) => Promise<ListPlan | undefined>,
+    plan: (stored: StoredEndpoints) => Promise<ListPlan | undefined>,
     signal: AbortSignal,
+    watched?: ObservedEndpoints,
   ): Promise<boolean> {
     const served = this.#served
     if (served?.isUnserved(endpointsResource) && (await served.confirmUnserved(endpointsResource, signal))) return true
-    const stored = await this.read(signal)
+    const stored = await this.read(signal, watched)
     const wanted = await plan(stored)
     if (wanted !== undefined) await this.execute(wanted, stored, signal)
     return wanted !== undefined
@@ -103,12 +113,13 @@ export class EndpointsAdapter {
   /**
    * Executes a plan for the Endpoints, then makes the slices follow the planned Endpoints. Back-off applies to each
    * object separately: slices follow the plan even while the write of the Endpoints waits or fails (but see
-   * {@link ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, and with a conflict
-   * if another client has changed or created the Endpoints meanwhile.
+   * {@link ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, with a conflict if
+   * another client has changed or created the Endpoints meanwhile, and after the write of the Endpoints if the slices
+   * could not be read.
    */
   async execute(
     { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,
-    stored: ObservedEndpoints,
+    stored: StoredEndpoints,
     signal?: AbortSignal,
   ): Promise<void> {
     if (action.type === 'refuse') throw new NoLiveMasters()
@@ -149,10 +160,11 @@ export class EndpointsAdapter {
 
   async #ensureSlices(
     endpoints: Endpoints | undefined,
-    stored: ObservedEndpoints,
+    stored: StoredEndpoints,
     secondAddresses: ListPlan['secondAddresses'],
     signal?: AbortSignal,
   ): Promise<void> {
+    if (stored.slicesError !== undefined) throw stored.slicesError
     // No write waits for another: a refused write must not leave a dead address in the other slices.
     await allEnded(
       slicePlans(endpoints, secondAddresses, stored).map(([action, slice]) =>
@@ -160,6 +172,11 @@ export class EndpointsAdapter {
       ),
     )
   }
+}
+
+function unreadSlices(error: unknown): Omit<StoredEndpoints, 'endpoints'> {
+  if (!(error instanceof RemoteError)) throw error
+  return { slice: undefined, secondSlices: [], slicesError: error }
 }
 
 /** Whether the server will probably refuse the same write again. A ValidatingAdmissionPolicy also answers `Invalid`. */

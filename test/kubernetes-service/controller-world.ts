@@ -32,6 +32,8 @@ export class Members implements ListReconciler {
   write: (signal: AbortSignal) => Promise<void> = async () => {}
   reads = 0
   readonly writes: [ip: string, port: number | undefined, ports: ReconcilePorts][] = []
+  /** The watched objects that the controller gave for each write of the list. */
+  readonly watched: (ObservedEndpoints | undefined)[] = []
   /** The objects that the controller last showed, and whether it asked for the ports to be corrected. */
   seen: ObservedEndpoints | undefined
   corrects: boolean | undefined
@@ -46,8 +48,10 @@ export class Members implements ListReconciler {
     [port]: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
+    watched?: ObservedEndpoints,
   ): Promise<void> {
     this.writes.push([text, port?.port, reconcilePorts])
+    this.watched.push(watched)
     await this.write(signal)
   }
 

@@ -52,21 +52,53 @@ test('the controller watches its objects by name, and the second slice of the fa
   }
 })
 
-test('the controller reads and writes nothing before every watch has delivered the current state', async (t) => {
+test('the Service waits for its watch, the list for at most 5 s for its own', async (t) => {
   for (const { plural } of [services, endpoints, endpointSlices]) {
-    const members = new Members()
-    const opened = Promise.withResolvers<void>()
-    const world = await controllerWorld(t, { reconciler: members, late: { plural, until: opened.promise } })
-    await world.time.advance(5_000)
-    // A request before the first reconciliation must not hide that it is the first.
-    world.controller.request()
-    await world.time.advance(0)
-    assert.deepEqual([world.asked(), members.reads], [[], 0], plural)
-    opened.resolve()
-    await world.time.advance(1)
-    assert.deepEqual(world.asked(), ['create services'])
-    assert.equal(members.reads, 1)
+    for (const opensAfterMs of [4_999, 20_000]) {
+      const members = new Members()
+      members.satisfied = false
+      const opened = Promise.withResolvers<void>()
+      const world = await controllerWorld(t, { reconciler: members, late: { plural, until: opened.promise } })
+      await world.time.advance(1_000)
+      // A request before the first reconciliation must not hide that it is the first.
+      world.controller.request()
+      await world.time.advance(3_998)
+      const isService = plural === 'services'
+      assert.deepEqual([world.asked(), members.reads], [[], isService ? 1 : 0], plural)
+      await world.time.advance(opensAfterMs - 4_999 + 1)
+      const lists = [members.reads > 0, members.writes.length > 0]
+      const isDue = isService || opensAfterMs > 5_000
+      assert.deepEqual([lists, world.asked()[0]], [[isDue, isDue], !isService && isDue ? 'create services' : undefined])
+      // Slices that their watch does not know are read.
+      if (plural === 'endpointslices') assert.ok(members.watched.every((slices) => slices === undefined))
+      opened.resolve()
+      await world.time.advance(1)
+      if (isService || !isDue) assert.deepEqual(world.asked(), ['create services'])
+      assert.equal(members.reads > 0, true)
+    }
   }
+})
+
+test('a reconciliation of the list gets the slices of the watches, except the first one and after a failure', async (t) => {
+  const members = new Members()
+  members.satisfied = false
+  const { time, controller, putSlice } = await controllerWorld(t, { reconciler: members })
+  await putSlice('kubernetes', 'IPv4')
+  const after = async (): Promise<boolean | undefined> => {
+    members.watched.length = 0
+    controller.request()
+    await time.advance(1)
+    const [slices] = members.watched
+    return slices && slices.slice?.metadata?.name === 'kubernetes'
+  }
+  await time.advance(1)
+  assert.equal(members.watched[0], undefined)
+  assert.equal(await after(), true)
+  members.write = () => Promise.reject(new KubeError('Conflict', 'changed'))
+  assert.equal(await after(), true)
+  members.write = async () => {}
+  assert.equal(await after(), undefined)
+  assert.equal(await after(), true)
 })
 
 test('the Service is created once the first read of the members has ended, even if that read failed', async (t) => {

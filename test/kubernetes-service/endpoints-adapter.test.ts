@@ -144,13 +144,45 @@ test('a read returns the Endpoints and every slice; missing objects are undefine
   for (const asked of api.asked) assert.equal(asked.signal, signal, `${asked.call} ends with the signal`)
 })
 
-test('a read rejects if a part of it fails', async () => {
-  for (const failing of ['endpoints kubernetes', 'endpointslices kubernetes', 'endpointslices kubernetes-ipv6']) {
-    const { adapter, server, list } = open()
+test('a read rejects if the Endpoints cannot be read', async () => {
+  const { adapter, server } = open()
+  server.refuse = (call) => (call === 'get endpoints kubernetes' ? away : undefined)
+  await assert.rejects(adapter.read(signal), away)
+})
+
+test('while slices cannot be read, the Endpoints are written and the slices stay; then the reconciliation rejects', async () => {
+  for (const failing of ['endpointslices kubernetes', 'endpointslices kubernetes-ipv6']) {
+    const { adapter, server, list, listed, writes } = open()
     await list(one)
+    writes()
     server.refuse = (call) => (call === `get ${failing}` ? away : undefined)
-    await assert.rejects(adapter.read(signal), away, failing)
+    await assert.rejects(list(two, ['2001:db8::1', '2001:db8::2']), away, failing)
+    assert.deepEqual([writes(), listed()], [['update endpoints kubernetes'], [two, one, undefined, undefined]])
+    assert.equal((await adapter.read(signal)).slicesError, away)
   }
+})
+
+test('slices that are known from watches are not read, and their resourceVersions guard the writes', async () => {
+  const { adapter, api, list, listed, calls } = open()
+  await list(one)
+  const watched = await adapter.read(signal)
+  const listWatched = (addresses: readonly string[]) =>
+    adapter.reconcile(async (stored) => planOf(stored, addresses, []), signal, watched)
+  calls.length = 0
+  await listWatched(two)
+  assert.deepEqual(calls, [
+    'get endpoints kubernetes',
+    'update endpoints kubernetes',
+    'update endpointslices kubernetes',
+  ])
+  assert.deepEqual(listed().slice(0, 2), [two, two])
+  // The watch has not delivered that write yet.
+  await listWatched(['192.0.2.3'])
+  const updates = api.asked.filter(({ call, resource }) => call === 'update' && resource === endpointSlices)
+  assert.deepEqual(
+    updates.map(({ of }) => (of as EndpointSlice).metadata?.resourceVersion),
+    ['2', '2'],
+  )
 })
 
 test('a reconciliation plans from the stored objects, writes the differences, and returns whether a plan existed', async () => {

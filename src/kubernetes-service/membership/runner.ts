@@ -164,17 +164,19 @@ export class MembershipRunner implements ListReconciler {
     _ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
+    watched?: ObservedEndpoints,
   ): Promise<void> {
     await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return
-    await this.#options.adapter.reconcile(async (stored) => {
+    const planFor = async (stored: ObservedEndpoints): Promise<ListPlan | undefined> => {
       // If nothing is stored, only the creation by the first master succeeds, and for that older leases suffice.
       const isNew = stored.endpoints === undefined && stored.slice === undefined && stored.secondSlices.length === 0
       await this.refreshMembers(signal, isNew)
       const plan = this.#plan(stored, reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts)
       // Only this master lives, and its lease will soon be created again. So there is nothing to do, and no failure.
       return plan.endpoints.type === 'refuse' && isHeldBack(this.#state) ? undefined : plan
-    }, signal)
+    }
+    await this.#options.adapter.reconcile(planFor, signal, watched)
   }
 
   isSatisfied(observed: ObservedEndpoints, _ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
@@ -202,12 +204,11 @@ export class MembershipRunner implements ListReconciler {
 
   /** The plan for the list, from the last read of the leases. */
   #plan(stored: ObservedEndpoints, reconcilePorts: boolean, mayBecomeEmpty = false): ListPlan {
-    const { ports } = this.#options
     const { endpoints: current } = stored
     this.#listedBefore ??= listedInBoth(stored)
     const addresses = addressesForList(this.#state, stored, this.#listedBefore, mayBecomeEmpty)
     return {
-      endpoints: planEndpoints({ addresses, current, ports, reconcilePorts, mayBecomeEmpty }),
+      endpoints: planEndpoints({ addresses, current, ports: this.#options.ports, reconcilePorts, mayBecomeEmpty }),
       secondAddresses: secondAddressesForList(this.#state, stored, this.#listedBefore),
     }
   }

@@ -28,12 +28,17 @@ export interface ObservedEndpoints {
  * second.
  */
 export interface ListReconciler {
-  /** Announces this master, whose address is `ip`, and reconciles the Endpoints and their slices. */
+  /**
+   * Announces this master, whose address is `ip`, and reconciles the Endpoints and their slices. `watched`: the
+   * objects by their watches, whose slices suffice for guarded writes and save a read. Undefined after a failed call,
+   * and until the watches of the slices have synced.
+   */
   reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
+    watched?: ObservedEndpoints,
   ): Promise<void>
   /** Whether the cached objects need no change. Left out: every reconciliation calls {@link reconcileEndpoints}. */
   isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean

@@ -1,7 +1,7 @@
 import type { Endpoints } from '../../kube/resources.ts'
 import type { Address } from '../../net/address.ts'
 import type { Logger } from '../../telemetry/logger.ts'
-import type { EndpointsAdapter } from '../endpoints-adapter.ts'
+import type { EndpointsAdapter, StoredEndpoints } from '../endpoints-adapter.ts'
 import { type EndpointsAction, type EndpointsObservation, planEndpoints } from '../endpoints-plan.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
 import type { EndpointReconciler, LeaveResult, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
@@ -52,9 +52,10 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
+    watched?: ObservedEndpoints,
   ): Promise<void> {
     if (this.#stopped) return
-    const stored = await this.#read(signal)
+    const stored = await this.#read(signal, watched)
     const correctPorts = reconcilePorts === 'agreed' ? this.portsAgreed() : reconcilePorts
     const plan = this.#plan(stored.endpoints, ports, correctPorts)
     await this.#execute(plan, stored, signal)
@@ -135,7 +136,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   async #remove(
-    stored: ObservedEndpoints,
+    stored: StoredEndpoints,
     ports: readonly EndpointPort[],
     mayBecomeEmpty: boolean,
     signal: AbortSignal,
@@ -147,12 +148,12 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     this.#removing = false
   }
 
-  #execute(endpoints: EndpointsAction, stored: ObservedEndpoints, signal: AbortSignal): Promise<void> {
+  #execute(endpoints: EndpointsAction, stored: StoredEndpoints, signal: AbortSignal): Promise<void> {
     return this.#options.adapter.execute({ endpoints, secondAddresses: [], withoutLeases: true }, stored, signal)
   }
 
-  async #read(signal: AbortSignal): Promise<ObservedEndpoints> {
-    const stored = await this.#options.adapter.read(signal)
+  async #read(signal: AbortSignal, watched?: ObservedEndpoints): Promise<StoredEndpoints> {
+    const stored = await this.#options.adapter.read(signal, watched)
     this.#lastRead = stored.endpoints
     return stored
   }

@@ -15,9 +15,10 @@ export function isAmong(chosen: Chosen, name: string): boolean {
   return chosen.some((one) => isSuccessorName(one, name) || isSuccessorName(name, one))
 }
 
-/** A kube-apiserver that `chosen` may mean; undefined if `masters` contains none. */
+/** A kube-apiserver that `chosen` names; undefined if there is none. A successor is of its predecessor's kind. */
 export function kubeApiserverAmong(chosen: Chosen, masters: readonly MasterPlan[]): string | undefined {
-  return masters.find(({ name, kind }) => kind === 'kube-apiserver' && isAmong(chosen, name))?.name
+  return masters.find(({ name, kind }) => kind === 'kube-apiserver' && (chosen === 'all' || chosen.includes(name)))
+    ?.name
 }
 
 /** The names of {@link mastersIn}. */

@@ -272,6 +272,21 @@ test('a step that needs a sidecar refuses a kube-apiserver of the fleet, and one
   )
 })
 
+test('a step that names the successor of a kube-apiserver is refused with the name in the step', () => {
+  const text = replaced('  masters: 3\n', '  masters:\n    - kind: kube-apiserver\n    - {}\n').concat(
+    '  - {at: 6s, action: replace, masters: [master-1]}\n',
+    '  - {at: 20s, action: requests-fail, how: hang, masters: [master-1-anew]}\n',
+    '  - {at: 21s, action: roll-config, masters: [master-1-anew], settings: {leaseTtl: 20s}}\n',
+  )
+  assert.deepEqual(
+    mistakesIn(text).map((line) => line.replace(/^[\d:]+ /, '')),
+    [
+      'masters: master-1-anew is a kube-apiserver, which has no sidecar',
+      'masters: master-1-anew is a kube-apiserver, whose settings cannot be rolled',
+    ],
+  )
+})
+
 test('all values that are invalid by themselves are reported together, in file order', () => {
   const text = base
     .replace('masters: 3', 'masters: 3\n  leaseTtl: 3s\n  reconciler: leases')

@@ -32,7 +32,8 @@ export function checkScenario(
       refuse(reader, path, ['part', 'signal', 'pause'], why)
     }
     if (step.action === 'requests-fail') checkRequests(reader, masters, step, path)
-    if (step.action === 'roll-config') checkRoll(reader, fleet, masters, step, { path, shared: file.virtualAddresses })
+    if (step.action === 'roll-config')
+      checkRoll(reader, scenario, masters, step, { path, shared: file.virtualAddresses })
     checkTime(reader, scenario, step, path)
   }
 }
@@ -211,7 +212,7 @@ function checkRequests(
 
 function checkRoll(
   reader: MappingReader,
-  fleet: FleetPlan,
+  { fleet, steps }: Scenario,
   all: readonly MasterPlan[],
   { masters, settings }: Extract<Step, { action: 'roll-config' }>,
   { path, shared }: { readonly path: Path; readonly shared: readonly string[] },
@@ -222,17 +223,30 @@ function checkRoll(
   checkTimes(reader, { ...fleet, ...settings }, at)
   checkAddressCount(reader, { ...fleet, ...settings }, addresses, [...at, 'addresses'])
   if (addresses.length > 0) checkFamily(reader, fleet, addresses, [...at, 'addresses'])
-  const rolled = fleet.masters.filter(({ name }) => isAmong(masters, name))
   const upstream = kubeApiserverAmong(masters, all)
   if (upstream !== undefined && masters !== 'all') {
     reader.wrong([...path, 'masters'], `${upstream} is a kube-apiserver, whose settings cannot be rolled`)
   }
-  if (addresses.length > 0 && rolled.length > 1) {
+  // A successor is counted as its predecessor.
+  const isFirst = ({ name }: MasterPlan): boolean => !all.some((other) => isSuccessorName(name, other.name))
+  if (addresses.length > 0 && all.filter((one) => isFirst(one) && isAmong(masters, one.name)).length > 1) {
     reader.wrong([...at, 'addresses'], 'is for one master: give each a roll-config of its own')
   }
-  const others = fleet.masters.filter((master) => !rolled.includes(master))
-  const other = others.find((master) =>
-    master.addresses.some((one) => addresses.includes(one) && !shared.includes(one)),
+  const other = [...all, ...rolledAddresses(steps)].find(
+    (one) =>
+      !isAmong(masters, one.name) &&
+      one.addresses.some((address) => addresses.includes(address) && !shared.includes(address)),
   )
-  if (other !== undefined) reader.wrong([...at, 'addresses'], `has an address of ${other.name}`)
+  if (other === undefined) return
+  const isAdded = all.some((one) => one === other) && !fleet.masters.some(({ name }) => isAmong([name], other.name))
+  reader.wrong([...at, 'addresses'], `has an address of ${other.name}${isAdded ? ', which a scale step adds' : ''}`)
+}
+
+/** The addresses that each master gets by `roll-config`, except those of steps for all masters. */
+function rolledAddresses(steps: readonly Step[]): readonly Pick<MasterPlan, 'name' | 'addresses'>[] {
+  return steps.flatMap((step) => {
+    if (step.action !== 'roll-config' || step.masters === 'all') return []
+    const { addresses = [] } = step.settings
+    return step.masters.map((name) => ({ name, addresses }))
+  })
 }

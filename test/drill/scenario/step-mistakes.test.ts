@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { actionNames } from '../../../src/drill/scenario/step-schema.ts'
-import { mistakesIn, replaced } from './mistakes.ts'
+import { base, mistakesIn, replaced } from './mistakes.ts'
 
 /** A replacement of the only step, and the expected mistake. */
 const inAStep: readonly (readonly [step: string, mistake: string])[] = [
@@ -191,6 +191,48 @@ test('a successor may be given the address of its predecessor, but not that of a
     )
   assert.deepEqual(mistakesIn(roll("192.0.2.2, '2001:db8::2'")), [])
   assert.deepEqual(mistakesIn(roll('192.0.2.3')), ['9:84: addresses: has an address of master-3'])
+})
+
+/** Steps, and what is wrong with the addresses of each `roll-config`. */
+const rolls: readonly (readonly [steps: readonly string[], ...mistakes: string[]])[] = [
+  [
+    ['{at: 5s, action: scale, to: 4}', roll('[master-1]', '192.0.2.4')],
+    'has an address of master-4, which a scale step adds',
+  ],
+  [
+    [roll('[master-1]', '192.0.2.4'), '{at: 20s, action: scale, to: 4}'],
+    'has an address of master-4, which a scale step adds',
+  ],
+  [['{at: 5s, action: scale, to: 4}', roll('[master-4]', "192.0.2.4, '2001:db8::4'")]],
+  [['{at: 5s, action: scale, to: 4}', roll('[master-4]', '192.0.2.3')], 'has an address of master-3'],
+  [
+    ['{at: 5s, action: scale, to: 4}', roll('[master-1, master-4]', '192.0.2.9')],
+    'is for one master: give each a roll-config of its own',
+  ],
+  [
+    [roll('[master-1]', '192.0.2.9'), roll('[master-2]', '192.0.2.9')],
+    'has an address of master-2',
+    'has an address of master-1',
+  ],
+  [[roll('[master-1]', '192.0.2.9'), roll('[master-1]', '192.0.2.9')]],
+]
+
+function roll(masters: string, addresses: string): string {
+  return `{at: 10s, action: roll-config, masters: ${masters}, settings: {addresses: [${addresses}]}}`
+}
+
+test('no step gives a master the address that another master has at any time', () => {
+  for (const [steps, ...mistakes] of rolls) {
+    const found = mistakesIn(base.concat(steps.map((step) => `  - ${step}\n`).join('')))
+    assert.deepEqual(
+      found.map((line) => line.replace(/^[\d:]+ addresses: /, '')),
+      mistakes,
+      steps.join(),
+    )
+  }
+  const alone = base.replace('masters: 3', 'masters: 1').replace('[master-2]', 'all')
+  const steps = `  - {at: 5s, action: scale, to: 2}\n  - ${roll('all', '192.0.2.9')}\n`
+  assert.match(mistakesIn(alone.concat(steps)).join(), /is for one master/)
 })
 
 test('a key without a value counts as omitted', () => {

@@ -2,7 +2,7 @@ import { type Flags, takeOwnOptions } from '../config/resolve.ts'
 import { flagOf, type OptionGroup } from '../documents/option.ts'
 import { InvalidInputError, type Mistake } from '../documents/validation.ts'
 import { type Variant, variantName, vary } from '../drill/run-drill.ts'
-import { storeFault } from '../drill/scenario/rules.ts'
+import { effectFault, storeFault } from '../drill/scenario/rules.ts'
 import type { Scenario } from '../drill/scenario/scenario.ts'
 import { shellWord } from '../runtime/shell.ts'
 import {
@@ -129,6 +129,8 @@ export function variantsOf(
   for (const one of varied) {
     const fault = storeFault(one.scenario.fleet)
     if (fault !== undefined) mistakes.push({ where: '--lease-store', message: fault })
+    const idle = effectFault(one.scenario)
+    if (idle !== undefined) mistakes.push({ where: '--reconciler', message: idle })
   }
   if (mistakes.length > 0) throw new InvalidInputError(mistakes)
   return varied

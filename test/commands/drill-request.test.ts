@@ -83,6 +83,19 @@ const refused: readonly (readonly [scenario: string, flags: Readonly<Record<stri
     { leaseStore: 'kubernetes' },
     '--lease-store: must be etcd or kine, not kubernetes: master-4 is a kube-apiserver, which keeps its lease there',
   ],
+  ...(
+    [
+      ['unauthorized', 'requests-fail'],
+      ['upgrade', 'roll-config'],
+    ] as const
+  ).map(
+    ([scenario, action]) =>
+      [
+        scenario,
+        { reconciler: 'lease,kube-apiserver' },
+        `--reconciler: all masters are kube-apiservers, which have no sidecar: ${action} would have no effect`,
+      ] as const,
+  ),
   [
     'crash',
     { yes: 'true', kubeconfig: 'x', ...etcd },

@@ -21,6 +21,8 @@ export function checkScenario(
   const { fleet } = scenario
   const fault = storeFault(fleet)
   if (fault !== undefined) reader.wrong(['fleet', 'leaseStore'], fault)
+  const idle = effectFault(scenario)
+  if (idle !== undefined) reader.wrong(['steps'], idle)
   checkTimes(reader, fleet, ['fleet'])
   const masters = mastersIn(scenario)
   checkNames(reader, fleet, masters, file.placed)
@@ -35,6 +37,34 @@ export function checkScenario(
     if (step.action === 'roll-config')
       checkRoll(reader, scenario, masters, step, { path, shared: file.virtualAddresses })
     checkTime(reader, scenario, step, path)
+  }
+}
+
+/**
+ * Why a drill of kube-apiservers would hold without a fault: each of its steps needs a sidecar or has only faults to
+ * undo. Undefined if some master has a sidecar, or some step has an effect.
+ */
+export function effectFault({ fleet, steps }: Pick<Scenario, 'fleet' | 'steps'>): string | undefined {
+  const acting = steps.filter(({ action }) => action !== 'heal')
+  const hasEffect = fleet.masters.some(({ kind }) => kind !== 'kube-apiserver') || !acting.every(needsSidecar)
+  if (hasEffect || acting.length === 0) return undefined
+  const names = new Set(acting.map(({ action }) => action))
+  return `all masters are kube-apiservers, which have no sidecar: ${[...names].join(' and ')} would have no effect`
+}
+
+/** Whether the step does nothing to a kube-apiserver, in both targets. */
+function needsSidecar(step: Step): boolean {
+  switch (step.action) {
+    case 'requests-fail':
+    case 'roll-config':
+    case 'clock-skew':
+      return true
+    case 'restart':
+      return step.overlapMs !== undefined
+    case 'partition':
+      return step.from === 'api'
+    default:
+      return false
   }
 }
 

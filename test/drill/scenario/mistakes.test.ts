@@ -287,6 +287,25 @@ test('a step that names the successor of a kube-apiserver is refused with the na
   )
 })
 
+test('a drill of kube-apiservers alone is refused if no step has an effect on them', () => {
+  const fleet = replaced('  masters: 3\n', '  masters: [{kind: kube-apiserver}]\n')
+  const only = '  - at: 5s\n    action: kill\n    masters: [master-2]\n'
+  const steps = (...lines: readonly string[]): readonly string[] =>
+    mistakesIn(fleet.replace(only, lines.map((line) => `  - {at: 5s, ${line}}\n`).join('')))
+  const fault = (names: string): readonly string[] => [
+    `8:3: steps: all masters are kube-apiservers, which have no sidecar: ${names} would have no effect`,
+  ]
+  const failing = 'action: requests-fail, how: hang, masters: all'
+  assert.deepEqual(steps(failing, 'action: heal'), fault('requests-fail'))
+  const others = ['action: clock-skew, by: 1h, masters: all', 'action: restart, overlap: 2s, masters: all']
+  const cut = 'action: partition, from: api, masters: all'
+  assert.deepEqual(steps(...others, cut, cut), fault('clock-skew and restart and partition'))
+  for (const effective of ['action: partition, masters: all', 'action: restart, masters: all']) {
+    assert.deepEqual(steps(failing, effective), [])
+  }
+  assert.deepEqual(steps('action: heal'), [])
+})
+
 test('all values that are invalid by themselves are reported together, in file order', () => {
   const text = base
     .replace('masters: 3', 'masters: 3\n  leaseTtl: 3s\n  reconciler: leases')

@@ -135,7 +135,8 @@ interface WaitOptions {
 /**
  * Waits until abandoned leases have ended. Writes nothing. Rejects with a {@link DrillError} if a lease never ends, or
  * if another program seems to manage `default/kubernetes`: masters or kube-apiservers that renew their leases, the API
- * server itself, or another drill. Otherwise this drill would restore the other drill's list in the end.
+ * server itself, or another drill. Otherwise this drill would restore the other drill's list in the end. A master at an
+ * address from the README is taken for one of a drill: the list shows no difference.
  */
 export async function whenUnoccupied(cluster: Cluster, options: WaitOptions): Promise<void> {
   await whenLeasesEnded(cluster, options)
@@ -146,7 +147,7 @@ export async function whenUnoccupied(cluster: Cluster, options: WaitOptions): Pr
   const listed = found.addressesIn('Endpoints')
   if (drilled.length > 0) {
     throw new DrillError(
-      `default/kubernetes lists ${drilled.join(', ')}, as a drill does: wait for its end; if it was killed, delete the Endpoints kubernetes and the EndpointSlices kubernetes, kubernetes-ipv4 and kubernetes-ipv6 first`,
+      `default/kubernetes lists ${drilled.join(', ')}, as masters of drills and of examples do: wait for the end of that drill, or stop that master; if neither runs, delete the Endpoints kubernetes and the EndpointSlices kubernetes, kubernetes-ipv4 and kubernetes-ipv6 first`,
     )
   }
   // The leases of a kube-apiserver are in etcd. If the drill's leases are there too, those were checked above.

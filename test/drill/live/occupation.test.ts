@@ -68,17 +68,25 @@ test('a drill with Lease objects is refused if the API server itself maintains t
   assert.deepEqual(await logOf(leaseless), [], 'it would have a lease in the etcd of the drill')
 })
 
-test('a drill is refused if the list is that of another drill, even without leases', async () => {
+test('a drill is refused if the list is that of another drill, or of a master at an address of an example', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['10.0.0.1', '192.0.2.1'])
-  await assert.rejects(logOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
+  await assert.rejects(logOf(drilled), {
+    code: 'DrillFailed',
+    message:
+      / lists 192\.0\.2\.1, as masters of drills and of examples do: wait .*, or stop that master; if neither runs, /,
+  })
 })
 
 test('a drill is refused if a killed drill left its EndpointSlice, even without Endpoints', async () => {
   const drilled = clusterOf([])
   await writeStaticList(drilled.api, ['192.0.2.1'])
   await drilled.api.delete(endpoints, KUBERNETES_SERVICE)
-  await assert.rejects(logOf(drilled), { code: 'DrillFailed', message: / lists 192\.0\.2\.1, as a drill does: wait/ })
+  await assert.rejects(logOf(drilled), {
+    code: 'DrillFailed',
+    message:
+      / lists 192\.0\.2\.1, as masters of drills and of examples do: wait .*, or stop that master; if neither runs, /,
+  })
 })
 
 test('a drill is refused if a killed drill left its second EndpointSlice, and the error names the slice', async () => {
@@ -94,6 +102,6 @@ test('a drill is refused if a killed drill left its second EndpointSlice, and th
     endpoints: [{ addresses: ['2001:db8::1'] }],
     ports: [],
   })
-  const message = / lists 2001:db8::1, .*; if it was killed, delete the Endpoints .*kubernetes-ipv6/
+  const message = / lists 2001:db8::1, .*; if neither runs, delete the Endpoints .*kubernetes-ipv6/
   await assert.rejects(logOf(drilled), { code: 'DrillFailed', message })
 })

@@ -6,7 +6,8 @@ import { type Clock, sleep } from '../../runtime/clock.ts'
 
 /**
  * One process of a drilled fleet. It has a process group of its own, so an interrupt at the terminal does not reach it.
- * If the program of the drill ends first, the {@link Watchdog} kills that process group.
+ * When the process ends, what is left of this group is killed. If the program of the drill ends first, the
+ * {@link Watchdog} kills the group.
  */
 export class Child {
   readonly pid: number
@@ -19,6 +20,7 @@ export class Child {
   private constructor(command: string, child: ChildProcess, pid: number, options: ChildOptions) {
     this.pid = pid
     this.exited = once(child, 'close').then(async ([code, signal]: unknown[]) => {
+      killGroup(pid)
       options.watchdog.releaseGroup(pid)
       if (!this.#killed && !(this.#stopRequested && code === 0)) {
         const line = await lastLine(options.output).catch(() => undefined)
@@ -72,13 +74,18 @@ export class Child {
   async kill(): Promise<void> {
     if (!this.ended) {
       this.#killed = true
-      try {
-        process.kill(-this.pid, 'SIGKILL')
-      } catch {
-        // The process has just ended.
-      }
+      killGroup(this.pid)
     }
     await this.exited
+  }
+}
+
+/** Sends SIGKILL to a process group. No other process can have the group's number while a process is left in it. */
+function killGroup(pid: number): void {
+  try {
+    process.kill(-pid, 'SIGKILL')
+  } catch {
+    // No process is left in the group.
   }
 }
 

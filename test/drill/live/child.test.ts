@@ -4,6 +4,7 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { Child, patiently, Watchdog } from '../../../src/drill/live/child.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
+import { isAlive } from '../../support/is-alive.ts'
 import { tempDir } from '../../support/temp-dir.ts'
 import { eventually, withTimeout } from '../../support/with-timeout.ts'
 
@@ -59,6 +60,15 @@ test('a process that the drill kills has not failed', async (t) => {
   const { child } = await start(t, 'sleep 600')
   await child.kill()
   assert.equal(child.failure, undefined)
+})
+
+test('a process that the drill has not killed leaves no process of its group behind', async (t) => {
+  const { child, output } = await start(t, 'sleep 600 & echo $!')
+  await child.exited
+  const descendant = Number(output())
+  await eventually('the end of its descendant', () => !isAlive(descendant)).finally(() => {
+    if (isAlive(descendant)) process.kill(descendant, 'SIGKILL')
+  })
 })
 
 test('a killed process has ended although a descendant outside its process group holds its output open', async (t) => {

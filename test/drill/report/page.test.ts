@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { renderPage } from '../../../src/drill/report/page/page.ts'
 import { palettes } from '../../../src/drill/report/page/styles.ts'
 import type { Distribution, DrillReport, Figures } from '../../../src/drill/report/report.ts'
+import { begin, step } from './histories.ts'
 import { figures, masterCount, report, variant } from './reports.ts'
 
 const violation = { atMs: 22_500, invariant: 'dead-master-removed', detail: '192.0.2.2 of master-2 is still listed' }
@@ -138,6 +139,13 @@ test('of 100,000 runs the page lists those that did not hold, at most a thousand
   assert.ok(page.length < 1_000_000, `${page.length}`)
 })
 
+test('steps at one moment share a mark, which has the text of each', () => {
+  const events = [...begin(3), step(5000, 'kill', [2]), step(5000, 'freeze', [3]), step(9000, 'thaw', [3])]
+  const page = renderPage(report([variant('lease (etcd)', { runs: [{ seed: 1, violations: [], events }] })]))
+  assert.match(page, /<title>1: kill master-2\n2: freeze master-3<\/title>/)
+  assert.match(page, /<title>3: thaw master-3<\/title>/)
+})
+
 test('a page for ten busy minutes of seven masters and three reconcilers is smaller than 500 kB', () => {
   const masters = [1, 2, 3, 4, 5, 6, 7]
   const events = Array.from({ length: 60_000 }, (_, index) => restless(index * 10, masters[index % 7] ?? 1, index))
@@ -151,6 +159,7 @@ test('a page for ten busy minutes of seven masters and three reconcilers is smal
   assert.ok(Buffer.byteLength(page) < 500_000, String(Buffer.byteLength(page)))
   assert.match(textOf(page), /What lasted less than .* is not drawn here/)
   assert.match(textOf(page), /more are in report\.json/)
+  assert.match(page, /<title>1: kill master-\d once more\nand \d+ more<\/title>/)
 })
 
 for (const [scheme, palette] of Object.entries(palettes)) {

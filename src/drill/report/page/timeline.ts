@@ -225,10 +225,12 @@ function marksRow(
   { untilMs, withViolations }: { readonly untilMs: number; readonly withViolations: boolean },
 ): Html {
   let numberedMs = Number.NEGATIVE_INFINITY
-  const steps = marks.map(({ x, atMs, number, text }) => {
+  const steps = marks.map(({ x, atMs, number, texts, omitted }) => {
     const numbered = (atMs - numberedMs) / untilMs >= NEAREST_NUMBERS
     if (numbered) numberedMs = atMs
-    return html`<svg x="${x}" overflow="visible"><title>${number}: ${text}</title>${
+    const lines = texts.map((text, index) => `${number + index}: ${text}`)
+    if (omitted > 0) lines.push(`and ${omitted} more`)
+    return html`<svg x="${x}" overflow="visible"><title>${lines.join('\n')}</title>${
       numbered ? html`<text y="40%">${number}</text>` : undefined
     }<use href="#fault" class="m" y="15"/></svg>`
   })
@@ -246,14 +248,17 @@ ${
 interface Mark {
   readonly x: string
   readonly atMs: number
+  /** The number of its first step. */
   readonly number: number
-  readonly text: string
+  readonly texts: string[]
+  /** How many of its steps have no text here. */
+  omitted: number
   readonly masters: Set<string>
 }
 
 /**
- * Steps at the same moment share the mark of the first one. If there are more than `most` steps, so do steps at almost
- * the same time.
+ * Steps at the same moment share a mark. If there are more than `most` steps, so do steps at almost the same time, and
+ * a mark has only the text of its first step.
  */
 function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): readonly Mark[] {
   const places = steps.length > most ? most : 10_000
@@ -261,8 +266,13 @@ function marksOf(steps: RunHistory['steps'], untilMs: number, most: number): rea
   for (const [index, { atMs, text, masters }] of steps.entries()) {
     const x = percent(Math.round((atMs / untilMs) * places) / places)
     const mark = marks.get(x)
-    if (mark === undefined) marks.set(x, { x, atMs, number: index + 1, text, masters: new Set(masters) })
-    else for (const master of masters) mark.masters.add(master)
+    if (mark === undefined) {
+      marks.set(x, { x, atMs, number: index + 1, texts: [text], omitted: 0, masters: new Set(masters) })
+      continue
+    }
+    if (steps.length > most) mark.omitted++
+    else mark.texts.push(text)
+    for (const master of masters) mark.masters.add(master)
   }
   return [...marks.values()]
 }

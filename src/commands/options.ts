@@ -223,7 +223,7 @@ export const drillOptions = {
     target: {
       schema: z.enum(['sim', 'live']),
       metavar: 'TARGET',
-      description: 'sim: simulated, in this process and in no time; live: real processes around a real API server',
+      description: 'sim: in this process, in simulated time; live: real processes around a real API server',
       default: 'sim',
     },
     seed: {
@@ -232,7 +232,12 @@ export const drillOptions = {
       description: 'seed of all random decisions; each further run uses the next one',
       default: 1,
     },
-    runs: { schema: wholeNumber(1, 1_000_000), metavar: 'N', description: 'number of runs', default: 1 },
+    runs: {
+      schema: wholeNumber(1, 1_000_000),
+      metavar: 'N',
+      description: 'number of runs, of each reconciler and lease store',
+      default: 1,
+    },
     reconciler: {
       schema: z
         .array(z.enum(['lease', 'master-count', 'none', 'kube-apiserver']))
@@ -269,7 +274,7 @@ export const drillReportOptions = {
       schema: directory,
       metavar: 'DIR',
       description:
-        'write report.json, timeline.txt, report.html and the logs of real processes to this directory; created if missing',
+        'write report.json, timeline.txt, report.html and the logs of real processes, or campaign.json and the failed schedules, to this directory; created if missing',
     },
   },
 } as const satisfies OptionGroup

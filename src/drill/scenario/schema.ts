@@ -154,7 +154,8 @@ export const settingsKeys = {
   addresses: {
     schema: addresses,
     metavar: 'LIST',
-    description: 'only in roll-config: the new addresses',
+    description:
+      'only in roll-config, for one master: its new addresses, which no other master has at any time, unless they are virtual',
   },
 } as const satisfies Keys
 
@@ -175,7 +176,7 @@ export const masterKeys = {
   skew: {
     schema: signedDuration,
     metavar: 'DURATION',
-    description: 'how far its wall clock is ahead at the start; may be negative',
+    description: 'in the simulator: how far its wall clock is ahead at the start; may be negative',
     default: '0s',
   },
   drift: {

@@ -84,7 +84,11 @@ export const actions = {
     description: 'each message takes longer; undone by `heal`',
     keys: {
       masters,
-      from: choice(['api', 'store'], 'between the sidecar and its own API server, or its lease store', 'api'),
+      from: choice(
+        ['api', 'store'],
+        'between the sidecar and its own API server, or the etcd or kine of its lease',
+        'api',
+      ),
       by: time(1, 'how much longer', { required: true }),
       for: undone,
     },
@@ -97,7 +101,7 @@ export const actions = {
         schema: z.enum(['status', 'hang', 'delay', 'cut-watches', 'lose-event', 'expired']),
         metavar: 'HOW',
         description:
-          'status: answered with `status`; hang: never answered; delay: answered late; cut-watches: watches are cut; lose-event: the next event of each watched resource is lost; expired: 401 until the credentials are renewed',
+          'status: answered with `status`; hang: never answered; delay: answered late; cut-watches: watches are cut; lose-event: the next event of each watched resource is lost; expired: 401 to every request, until the step is undone and the credentials are renewed',
         required: true,
       },
       status: { schema: wholeNumber(400, 599), metavar: 'CODE', description: 'the HTTP status, with `how: status`' },
@@ -163,9 +167,13 @@ export const actions = {
     },
   },
   'datastore-outage': {
-    description: 'the datastore is away, or full',
+    description: 'the datastore is away for all masters, or full',
     keys: {
-      how: choice(['away', 'full'], 'the datastore does not answer, or refuses writes that need space', 'away'),
+      how: choice(
+        ['away', 'full'],
+        'the datastore does not answer; or, in the simulator, the etcd or kine of the leases refuses writes that need space',
+        'away',
+      ),
       for: undoneRequired,
     },
   },
@@ -198,7 +206,8 @@ export const actions = {
     },
   },
   'rolling-restart': {
-    description: 'one master after the other is terminated and started, and has 30 s to be listed again',
+    description:
+      'one master after the other is terminated and started; the next one follows when it is listed again, or after 30 s',
     keys: { masters: mastersOrAll, part, pause: between },
   },
   'roll-config': {
@@ -207,7 +216,7 @@ export const actions = {
   },
   scale: {
     description:
-      'masters are added, `master-N` at 192.0.2.N, with names that no master has had; or the last ones are terminated for good',
+      'masters like the first of the fleet are added, `master-N` at 192.0.2.N or 2001:db8::N, with names and addresses that no master has had; or the last ones are terminated for good',
     keys: {
       to: {
         schema: wholeNumber(1, MAX_MASTERS),
@@ -218,7 +227,7 @@ export const actions = {
     },
   },
   random: {
-    description: 'steps that a seed decides; faults end with them, changes of the fleet stay',
+    description: 'steps that a seed decides; their faults end with this step, changes of clocks and of the fleet stay',
     keys: {
       for: time(1000, 'how long', { required: true }),
       seed: {

@@ -96,7 +96,7 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   ['at: 5s\naction: clock-skew\nmasters: all\nby: 48h', '11:9: by: must be at most 24h0m0s either way'],
   [
     'at: 5s\naction: requests-fail\nmasters: all',
-    '8:5: the action requests-fail needs "how": status: answered with `status`; hang: never answered; delay: answered late; cut-watches: watches are cut; lose-event: the next event of each watched resource is lost; expired: 401 until the credentials are renewed',
+    '8:5: the action requests-fail needs "how": status: answered with `status`; hang: never answered; delay: answered late; cut-watches: watches are cut; lose-event: the next event of each watched resource is lost; expired: 401 to every request, until the step is undone and the credentials are renewed',
   ],
   [
     'at: 5s\naction: requests-fail\nmasters: all\nhow: status',

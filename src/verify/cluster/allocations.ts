@@ -331,10 +331,10 @@ export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDry
   if (nodePortDryRun.type === 'refused' && partOf(context, 'clusterIpDryRun')?.type === 'refused') {
     return skipped('a new Service gets no ClusterIP either: see cluster-ip-available')
   }
-  if (nodePortDryRun.type === 'refused') {
-    return newServiceFailed('a NodePort', nodePortDryRun.reason, nodePortRepair(context))
-  }
   const stored = partOf(context, 'rangeAllocations')
+  if (nodePortDryRun.type === 'refused') {
+    return newServiceFailed('a NodePort', nodePortDryRun.reason, nodePortRepair(stored, context))
+  }
   const verdict = stored === undefined ? undefined : judgeFreeNodePorts(stored, context)
   if (verdict !== undefined) return verdict
   const own = partOf(context, 'readinessChecks')?.find(
@@ -343,7 +343,7 @@ export function judgeNodePortDryRun({ nodePortDryRun }: Pick<Parts, 'nodePortDry
   if (own !== undefined) return verdictOf([], `the server maintains its allocations itself: ${own.name}`)
   const where = stored?.find(({ name }) => name === 'servicenodeports')?.where
   if (where === undefined) return skipped('a dry run is accepted, but allocates nothing: give --etcd-servers')
-  return newServiceFailed('a NodePort', `there is no ${where}; check --etcd-prefix`, nodePortRepair(context))
+  return newServiceFailed('a NodePort', `there is no ${where}; check --etcd-prefix`, nodePortRepair(stored, context))
 }
 
 function newServiceFailed(expected: string, found: string, repair: readonly Command[]): Verdict {

@@ -76,7 +76,7 @@ function nodePortGroup(all: readonly StoredBitmap[], { expect }: CheckContext): 
   }
 }
 
-/** Undefined if the bitmap of NodePorts is missing or its range is not known. */
+/** Undefined if the bitmap of NodePorts is missing. */
 export function judgeFreeNodePorts(
   rangeAllocations: readonly StoredBitmap[],
   context: CheckContext,
@@ -84,9 +84,12 @@ export function judgeFreeNodePorts(
   const { claims, stored } = nodePortGroup(rangeAllocations, context)
   const [range] = claims?.ranges ?? []
   const [one] = stored
-  if (claims === undefined || range === undefined || one === undefined) return undefined
-  const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
-  if (reading.type === 'withheld')
+  if (one === undefined) return undefined
+  const reading =
+    claims === undefined || range === undefined
+      ? undefined
+      : readRange(range, one.stored, { claims, where: one.where, adopt: false })
+  if (range === undefined || reading?.type !== 'taken')
     return skipped(`${one.where} differs from the flags or cannot be decoded: see range-allocations`)
   const free = range.size - reading.set.count
   const full: Finding = {
@@ -98,9 +101,13 @@ export function judgeFreeNodePorts(
   return verdictOf(free > 0 ? [] : [full], `${free} of ${range.size} NodePorts in ${range.text} are free`)
 }
 
-/** The commands that write the bitmap from which API servers allocate NodePorts. */
-export function nodePortRepair(context: CheckContext): readonly Command[] {
-  return repairCommands(nodePortGroup([], context))
+/** What writes the bitmap from which API servers allocate NodePorts. */
+export function nodePortRepair(
+  rangeAllocations: readonly StoredBitmap[] | undefined,
+  context: CheckContext,
+): readonly Command[] {
+  const group = nodePortGroup(rangeAllocations ?? [], context)
+  return repairOf(group, group.stored[0])
 }
 
 function textsOf(bitmaps: readonly Stored[]): readonly string[] {
@@ -109,7 +116,11 @@ function textsOf(bitmaps: readonly Stored[]): readonly string[] {
 
 function findingsIn(group: Group, services: readonly Service[]): readonly Finding[] {
   const { claims, flagFirst, item, stored } = group
-  if (claims === undefined) return stored.map((one) => unreadable(one, 'has no range'))
+  if (claims === undefined) {
+    return stored.map((one) =>
+      unreadable(one, `${one.where} ${one.stored.type === 'unreadable' ? one.stored.reason : 'has no valid range'}`),
+    )
+  }
   const { held } = atOnce(surveyServices(services, claims))
   return stored.flatMap((one): readonly Finding[] => {
     const place = claims.ranges.findIndex(({ name }) => name === one.name)
@@ -119,7 +130,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
     const reading = readRange(range, one.stored, { claims, where: one.where, adopt: false })
     if (reading.type === 'withheld') {
       if (reading.reason === 'unreadable') return [unreadable(one, reading.finding.note)]
-      const remedy = flagFirst === undefined ? repairCommands(group, '--adopt-range') : [flagFirst]
+      const remedy = flagFirst === undefined ? repairOf(group, one, '--adopt-range') : [flagFirst]
       return [{ object: one.where, expected: `is of ${range.text}`, found: `is of ${reading.finding.item}`, remedy }]
     }
     const used = held[place] ?? reading.set
@@ -132,7 +143,7 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
         object: `${item} ${range.textAt(offset)}`,
         expected: `allocated, as Service ${user === undefined ? '' : keyOfObject(user)} uses it`,
         found: 'not allocated',
-        remedy: repairCommands(group),
+        remedy: repairOf(group, one),
       }
     })
     const leaked = [...reading.set.minus(used)].map(
@@ -140,21 +151,32 @@ function findingsIn(group: Group, services: readonly Service[]): readonly Findin
         object: `${item} ${range.textAt(offset)}`,
         expected: 'free, as no Service uses it',
         found: 'allocated',
-        remedy: repairCommands(group, '--repair-interval=1m'),
+        remedy: repairOf(group, one, '--repair-interval=1m'),
       }),
     )
     return [...unallocated, ...leaked]
   })
 }
 
-function unreadable({ name, where }: Stored, found: string): Finding {
-  const remedy = [
-    byHand(`save and delete the key ${where}; the API servers, or apiserver-bootstrap run, then create ${name} again`),
-  ]
-  return { object: where, expected: 'a RangeAllocation', found, remedy }
+function unreadable(one: Stored, found: string): Finding {
+  return { object: one.where, expected: 'a RangeAllocation', found, remedy: [recreation(one)] }
 }
 
-/** The repair frees a leaked number in its third full pass, two minutes after the first one or later. */
-function repairCommands({ controller, flags }: Group, ...more: readonly string[]): readonly Command[] {
-  return [runControllers(controller, ...flags, ...more)]
+function recreation({ name, where }: Stored): Command {
+  return byHand(
+    `save and delete the key ${where}; the API servers, or apiserver-bootstrap run, then create ${name} again`,
+  )
+}
+
+/**
+ * What repairs a stored bitmap, or writes a missing one. The repair changes no bitmap that cannot be decoded or is
+ * read-only. It frees a leaked number in its third full pass, two minutes after the first one or later.
+ */
+function repairOf(
+  { controller, flags }: Group,
+  one: Stored | undefined,
+  ...more: readonly string[]
+): readonly Command[] {
+  const isLeftAlone = one !== undefined && (one.stored.type === 'unreadable' || one.stored.fixed !== undefined)
+  return [isLeftAlone ? recreation(one) : runControllers(controller, ...flags, ...more)]
 }

@@ -1,8 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { parseCidr } from '../../../src/net/cidr.ts'
+import { parsePortRange } from '../../../src/net/host-port.ts'
 import { shellLine, type Verdict } from '../../../src/verify/cluster/finding.ts'
-import { judgeFreeNodePorts, judgeRangeAllocations } from '../../../src/verify/cluster/range-allocations.ts'
+import {
+  judgeFreeNodePorts,
+  judgeRangeAllocations,
+  nodePortRepair,
+} from '../../../src/verify/cluster/range-allocations.ts'
 import type { CheckContext, StoredBitmap } from '../../../src/verify/cluster/state.ts'
 
 const absent = { type: 'absent' } as const
@@ -90,11 +95,35 @@ test('a stored range that differs from the expected one or is invalid gives one 
     judge({ serviceips: stored('10.96.0.0/24', 0, 2) }, { state: notServed, expect: mistyped }),
   )
   assert.match(comment ?? '', /^# check --service-cluster-ip-range first/)
-  for (const bad of [stored('nonsense', 2), { type: 'unreadable', reason: 'is empty' } as const]) {
-    const [[, wanted, , advice] = []] = findings(judge({ servicenodeports: bad }))
+  const bitmaps = [
+    [stored('nonsense', 2), 'has no valid range'],
+    [{ type: 'unreadable', reason: 'is empty' }, 'is empty'],
+  ] as const
+  for (const [bad, reason] of bitmaps) {
+    const [[, wanted, found, advice] = []] = findings(judge({ servicenodeports: bad }))
     assert.equal(wanted, 'a RangeAllocation')
+    assert.equal(found, `/registry/ranges/servicenodeports in etcd ${reason}`)
     assert.match(advice ?? '', /^# save and delete the key/)
   }
+})
+
+test('a bitmap that the repair leaves alone is to be created again', () => {
+  const fixed = { ...stored('30000-32767', 0), fixed: 'is JSON' } as StoredBitmap['stored']
+  const expect = { serviceNodePortRange: parsePortRange('30000-30999') }
+  const verdicts = [judge({ servicenodeports: fixed }), judge({ servicenodeports: fixed }, { expect })]
+  for (const [, , , advice] of verdicts.flatMap(findings)) assert.match(advice ?? '', /^# save and delete the key/)
+})
+
+test('a server without NodePorts is repaired by the program, unless that leaves the bitmap alone', () => {
+  const context = { state: {}, expect: {}, nowMs: 0 }
+  const repair = (...bitmaps: readonly StoredBitmap['stored'][]): string => {
+    const all = bitmaps.map((stored) => ({ name: 'servicenodeports', where: 'KEY', stored }) as const)
+    return shellLine(nodePortRepair(all, context), { kubectl: [], 'apiserver-bootstrap': [] })
+  }
+  assert.match(repair(), /^apiserver-bootstrap run /)
+  assert.match(repair(absent), /^apiserver-bootstrap run /)
+  assert.match(repair(stored('30000-30001')), /^apiserver-bootstrap run .*--service-node-port-range=30000-30001$/)
+  assert.match(repair({ type: 'unreadable', reason: 'is empty' }), /^# save and delete the key KEY/)
 })
 
 test('without any bitmap the check is skipped, with the place of the missing one as reason', () => {
@@ -112,4 +141,7 @@ test('a full bitmap of NodePorts fails the check for free NodePorts', () => {
   })
   assert.equal(free(stored('30000-30001', 0, 1))?.status, 'failed')
   assert.equal(free(absent), undefined)
+  for (const bad of [stored('nonsense', 2), { type: 'unreadable', reason: 'is empty' } as const]) {
+    assert.equal(free(bad)?.status, 'skipped')
+  }
 })

@@ -13,6 +13,8 @@ if (oldNode !== undefined) {
   enableCompileCache()
   const { limitMemory } = await import('./runtime/system-heap.ts')
   limitMemory()
+  const { exitDespiteReadings } = await import('./runtime/system-file.ts')
+  exitDespiteReadings()
   const { watchOutput } = await import('./commands/output.ts')
   const { gone, fault } = watchOutput()
   const { code, isExplained } = await main(process.argv.slice(2))

@@ -6,6 +6,8 @@ import type { Resolved } from '../config/resolve.ts'
 import { InvalidInputError, type Mistake } from '../documents/validation.ts'
 import type { EtcdEndpoint } from '../etcd/options.ts'
 import { isLoopbackName } from '../net/address.ts'
+import { RequestTimeout, within } from '../runtime/request-limit.ts'
+import { systemClock } from '../runtime/system-clock.ts'
 import { checkKeyPair, type PemFailure, readPemFile, usePem } from '../runtime/system-pem.ts'
 import type { Surroundings } from './api-server.ts'
 
@@ -44,13 +46,17 @@ export const healthFiles = {
   key: 'healthTlsPrivateKeyFile',
 } as const
 
+/** A file that takes longer to read, in milliseconds, is unusable: it may be on a server that is gone. */
+const READ_LIMIT_MS = 5_000
+
 const failure: PemFailure = (message, cause) => new Error(message, { cause })
 
 type CertificateFiles = typeof etcdFiles | typeof healthFiles
 
 /**
  * Checks groups of certificate files. Resolves with the own certificate of the program in each group, or undefined for
- * a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable.
+ * a group without one. Throws an InvalidInputError that names each given file that is unreadable or unusable. Reads no
+ * further files after one that hangs, because they are probably on the same server.
  */
 export async function checkCertificates(
   resolved: Resolved,
@@ -73,19 +79,21 @@ async function ownCertificate(
     try {
       return await load()
     } catch (error) {
-      mistakes.push({ where: placeOf(key), message: (error as Error).message })
+      const { message, cause } = error as Error
+      mistakes.push({ where: placeOf(key), message })
+      if (cause instanceof RequestTimeout) throw new InvalidInputError(mistakes)
       return undefined
     }
   }
   const certificateIn = async (file: string | undefined) => {
     if (file === undefined) return undefined
-    const pem = await readPemFile(file, failure)
+    const pem = await readPem(file)
     // Each certificate is parsed here, because Node accepts an invalid authority without an error.
     return { pem, certificate: usePem(file, () => new X509Certificate(pem), failure) }
   }
   await tried(files.ca, () => certificateIn(caFile))
   const cert = await tried(files.cert, () => certificateIn(certFile))
-  const key = await tried(files.key, async () => keyFile && (await readPemFile(keyFile, failure)))
+  const key = await tried(files.key, async () => keyFile && (await readPem(keyFile)))
   if (cert === undefined || key === undefined) return cert?.certificate
   const check = (): void => {
     checkKeyPair(cert.pem, key)
@@ -93,4 +101,13 @@ async function ownCertificate(
   }
   await tried(files.cert, async () => usePem(`${certFile} with the key ${keyFile}`, check, failure))
   return cert.certificate
+}
+
+async function readPem(file: string): Promise<string> {
+  try {
+    return await within(systemClock, READ_LIMIT_MS, undefined, () => readPemFile(file, failure))
+  } catch (error) {
+    if (!(error instanceof RequestTimeout)) throw error
+    throw failure(`${file} cannot be read within ${READ_LIMIT_MS / 1_000} s`, error)
+  }
 }

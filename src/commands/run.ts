@@ -34,13 +34,15 @@ export async function execute(flags: Flags): Promise<number> {
   const { configuration } = resolved
   // A person usually runs an embedded API server in a terminal, so it also shuts down in order when the terminal is
   // closed.
-  const stop = stopSignals(configuration.embedded ? ['SIGHUP'] : [])
+  const embeddedStop = configuration.embedded ? stopSignals(['SIGHUP']) : undefined
   const screen = configuration.embedded ? new EmbeddedScreen(process.stdout) : undefined
   const surroundings = await openSurroundings(configuration, process.stdout.isTTY ? screen : undefined)
   const { clock, logger, metrics } = surroundings
   const gated = isGated(configuration)
   const server = await openApiServer(resolved, surroundings, { gated, awaitsCredentials: true, servesEmbedded: true })
   const etcd = await openEtcd(resolved, surroundings)
+  // Until the files have been read a signal ends the process at once, because reading them may hang.
+  const stop = embeddedStop ?? stopSignals()
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   const ends = [watchEventLoop({ clock, logger, metrics }), releaseMemory(clock)]
   try {

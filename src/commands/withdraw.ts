@@ -32,11 +32,12 @@ export async function execute(flags: Flags): Promise<number> {
       'master-count has no lease to mark as withdrawn: a running process would add itself again; stop it instead'
     throw new InvalidInputError([{ where: resolved.placeOf('endpointReconcilerType'), message }])
   }
-  const stop = stopSignals()
   const surroundings = await openSurroundings(configuration)
+  // Until the files have been read a signal ends the process at once, because reading them may hang.
   const server = await openApiServer(resolved, surroundings, { gated: false })
   const { api, readiness, close } = server
   const etcd = await openEtcd(resolved, surroundings)
+  const stop = stopSignals()
   const user = auditUser(server, etcd)
   dieOfUnhandled((error) => surroundings.logger.error({ error }, 'unhandled error'))
   const options = masterOptionsOf(configuration, hostname())

@@ -24,6 +24,20 @@ export function readText(file: string): Promise<string> {
   return getOrMake(readings, file, () => readAll(file).finally(() => readings.delete(file)))
 }
 
+/**
+ * Makes `process.exit` end this process even while a reading hangs. Node waits for its threads before it ends, so
+ * another program takes the place of this one, and exits with the same code.
+ */
+export function exitDespiteReadings(): void {
+  process.on('exit', function end(code) {
+    if (readings.size === 0) return
+    // The other listeners remove temporary files, and may have been added later than this one.
+    process.off('exit', end)
+    process.emit('exit', code)
+    process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${code})`], {})
+  })
+}
+
 async function readAll(file: string): Promise<string> {
   const handle = await open(file)
   try {

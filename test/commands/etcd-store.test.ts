@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
-import { test } from 'node:test'
+import { closeSync, constants, openSync } from 'node:fs'
+import { join } from 'node:path'
+import { suite, type TestContext, test } from 'node:test'
 import { plainEndpoints } from '../../src/commands/etcd-store.ts'
 import { parseEndpoint } from '../../src/etcd/options.ts'
+import { writeKubeconfig } from '../peers/kubeconfig.ts'
+import { makeHangingFile } from '../support/hanging-file.ts'
+import { tempDir } from '../support/temp-dir.ts'
+import { eventually } from '../support/with-timeout.ts'
+import { runProgram, startProgram } from './command-line.ts'
 
 test('plainEndpoints returns the endpoints of remote etcd servers without TLS', () => {
   const [plain, plainIpv6] = ['http://etcd-1:2379', 'http://[2001:db8::1]:2379']
@@ -13,4 +20,46 @@ test('plainEndpoints returns the endpoints of remote etcd servers without TLS', 
     'http://localhost:2379',
   ]
   assert.deepEqual(plainEndpoints([plain, ...safe, plainIpv6].map(parseEndpoint)), [plain, plainIpv6])
+})
+
+/** Flags for an etcd whose certificate files hang. */
+async function hangingFiles(t: TestContext): Promise<{ readonly cafile: string; readonly flags: readonly string[] }> {
+  const directory = await tempDir(t)
+  const cafile = join(directory, 'ca.crt')
+  makeHangingFile(cafile)
+  const kubeconfig = writeKubeconfig(join(directory, 'kubeconfig'), { server: 'http://127.0.0.1:1' })
+  const etcd = ['--etcd-servers=https://127.0.0.1:1', `--etcd-cafile=${cafile}`]
+  return { cafile, flags: [`--kubeconfig=${kubeconfig}`, '--advertise-address=192.0.2.1', ...etcd] }
+}
+
+suite('a certificate file that hangs', { concurrency: 2 }, () => {
+  test('ends a command after 5 s with exit code 2 and one line', async (t) => {
+    const { cafile, flags } = await hangingFiles(t)
+    const { code, stderr } = await runProgram(t, [
+      'withdraw',
+      ...flags,
+      `--etcd-certfile=${cafile}`,
+      `--etcd-keyfile=${cafile}`,
+    ])
+    assert.deepEqual({ code, stderr }, { code: 2, stderr: [`--etcd-cafile: ${cafile} cannot be read within 5 s`] })
+  })
+
+  for (const command of ['run', 'withdraw']) {
+    test(`does not delay the end of ${command} by SIGTERM`, async (t) => {
+      const { cafile, flags } = await hangingFiles(t)
+      const program = await startProgram(t, [command, ...flags])
+      // As long as the pipe is open here, reading it hangs.
+      const pipe = await eventually('a reading of the pipe', () => {
+        try {
+          return openSync(cafile, constants.O_WRONLY | constants.O_NONBLOCK)
+        } catch {
+          return undefined
+        }
+      })
+      t.after(() => closeSync(pipe))
+      program.kill('SIGTERM')
+      assert.deepEqual(await program.exited, { code: null, signal: 'SIGTERM' })
+      assert.equal(program.stderr(), '')
+    })
+  }
 })

@@ -124,7 +124,11 @@ export async function withdraw(options: WithdrawOptions, signal: AbortSignal): P
             : secondAddresses(listed, live),
         }
       }, signal)
-      const outcome = others === '' ? 'was removed from the list' : `stays listed, because it is also held by ${others}`
+      const removed =
+        own.state === 'withdrawn' && !isListed
+          ? 'was already withdrawn, and is not listed'
+          : 'was removed from the list'
+      const outcome = others === '' ? removed : `stays listed, because it is also held by ${others}`
       return { type: 'withdrawn', reason: `${address} ${outcome}` }
     } catch (error) {
       // The running masters remove the address at the same moment. After a conflict we read again.

@@ -97,7 +97,7 @@ test('withdraw removes a running master from the list until it is restarted', as
   })
   assert.deepEqual(
     await withdrawMaster(one.options, ports, signal),
-    { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' },
+    { type: 'withdrawn', reason: '192.0.2.1 was already withdrawn, and is not listed' },
     'a second withdrawal, as by a preStop hook, succeeds',
   )
   assert.deepEqual(await listed(), ['192.0.2.2'])

@@ -293,9 +293,11 @@ test('an address that other masters hold too stays listed, and the reason names 
 
 test('a master that is already withdrawn is not marked again, and the list is written without it', async () => {
   const { run, calls, list, events } = await open([holder(1, { state: 'withdrawn' }), holder(2)], pair)
-  assert.equal((await run(self)).type, 'withdrawn')
+  assert.deepEqual(await run(self), { type: 'withdrawn', reason: '192.0.2.1 was removed from the list' })
   assert.deepEqual([calls.some((call) => call.startsWith('mark')), events], [false, []])
   assert.deepEqual((await list()).endpoints, ['192.0.2.2'])
+  const again = '192.0.2.1 was already withdrawn, and is not listed'
+  assert.deepEqual(await run(self), { type: 'withdrawn', reason: again })
 })
 
 test('the withdrawal succeeds if another process withdraws the master at the same time', async () => {

@@ -3,9 +3,10 @@ import { createMaster } from '../bootstrap/master.ts'
 import type { Configuration } from '../config/configuration.ts'
 import { loadConfiguration } from '../config/load-configuration.ts'
 import { masterOptionsOf } from '../config/master-options.ts'
-import type { Flags } from '../config/resolve.ts'
+import type { Flags, Resolved } from '../config/resolve.ts'
 import type { KubeApi } from '../kube/api.ts'
 import { delegatedAccess } from '../kube/delegated-access.ts'
+import { isOwnServer } from '../kube/readiness.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { isLoopbackName } from '../net/address.ts'
 import { shellWord } from '../runtime/shell.ts'
@@ -61,6 +62,8 @@ export async function execute(flags: Flags): Promise<number> {
     const health = await serveHealth({ ...serving, checks, metrics, logger })
     const exposure = exposureOf(configuration)
     if (exposure !== undefined) logger.warn({ address: health.address }, exposure)
+    const portWarning = portWarningOf(resolved, server.name)
+    if (portWarning !== undefined) logger.warn({ server: server.name }, portWarning)
     logger.info({ server: server.name, health: health.address, dryRun: configuration.dryRun }, 'started')
     const screenEnd = new AbortController()
     let page: StatusPage | undefined
@@ -144,6 +147,20 @@ export function exposureOf(configuration: Configuration): string | undefined {
       : []),
   ]
   return lacks.length === 0 ? undefined : `/metrics is served to the network ${lacks.join(' and ')}`
+}
+
+/**
+ * A warning if `--secure-port` is not given although this master's own API server, by its URL, listens on another port
+ * than the default; else undefined. `server`: the URL of the kubeconfig's server.
+ */
+export function portWarningOf({ configuration, settings }: Resolved, server: string): string | undefined {
+  const { securePort, advertiseAddress = [], readyzUrl = server, embedded } = configuration
+  const isDefault = settings.some(({ key, source }) => key === 'securePort' && source.type === 'default')
+  if (embedded || !isDefault || !isGated(configuration) || !isOwnServer(readyzUrl, advertiseAddress)) return undefined
+  const { port, protocol } = new URL(readyzUrl)
+  const found = port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)
+  if (found === securePort) return undefined
+  return `default/kubernetes gets port ${securePort}, the default of --secure-port, but this master's API server is at port ${found}: clients reach nothing unless it listens on ${securePort} too; else give --secure-port=${found}`
 }
 
 function requiresAuthentication({ authenticationTokenWebhook, clientCaFile }: Configuration): boolean {

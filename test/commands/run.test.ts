@@ -3,7 +3,7 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { suite, test } from 'node:test'
 import { CoreV1Api, KubeConfig } from '@kubernetes/client-node'
-import { exposureOf } from '../../src/commands/run.ts'
+import { exposureOf, portWarningOf } from '../../src/commands/run.ts'
 import { type Flags, resolveConfiguration } from '../../src/config/resolve.ts'
 import { certificate, startServer } from '../kube/loopback-server.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
@@ -187,6 +187,33 @@ test('a health address off loopback without TLS and authentication causes one wa
   const program = await startProgram(t, ['run', '--embedded', '--health-bind-address', '0.0.0.0:0'])
   await program.output(/"message":"started"/)
   assert.equal(program.stderr().match(/\/metrics is served to the network/g)?.length, 1)
+})
+
+for (const [server, flags, port] of [
+  ['https://127.0.0.1:6444', {}, 6444],
+  ['https://localhost', {}, 443],
+  ['http://[::1]', {}, 80],
+  ['https://192.0.2.1:6444', {}, 6444],
+  ['https://127.0.0.1:6443', {}, undefined],
+  ['https://127.0.0.1:6444', { securePort: '6443' }, undefined],
+  ['https://127.0.0.1:6444', { readyzUrl: 'https://127.0.0.1:6443/readyz' }, undefined],
+  ['https://192.0.2.9:6444', { readyzUrl: 'https://127.0.0.1:6445/readyz' }, 6445],
+  ['https://192.0.2.9:6444', {}, undefined],
+  ['https://127.0.0.1:6444', { controllers: 'endpoints' }, undefined],
+] as const) {
+  test(`the default port, beside ${server} with ${JSON.stringify(flags)}, causes ${port ? 'a' : 'no'} warning`, () => {
+    const resolved = resolveConfiguration({ kubeconfig: '/dev/null', advertiseAddress: '192.0.2.1', ...flags })
+    const warning = portWarningOf(resolved, server) ?? ''
+    assert.equal(/port 6443, .* at port (\d+): .* --secure-port=\1$/.exec(warning)?.[1], port && String(port))
+  })
+}
+
+test('a server at another port than the default one causes one warning', async (t) => {
+  const kubeconfig = writeKubeconfig(join(await tempDir(t), 'kubeconfig'), { server: 'http://127.0.0.1:1' })
+  const health = '--health-bind-address=127.0.0.1:0'
+  const program = await startProgram(t, ['run', `--kubeconfig=${kubeconfig}`, '--advertise-address=192.0.2.1', health])
+  await program.output(/"message":"started"/)
+  assert.equal(program.stderr().match(/--secure-port=1"/g)?.length, 1)
 })
 
 test('missing certificate files are reported with flag and file', async (t) => {

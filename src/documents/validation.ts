@@ -42,7 +42,11 @@ export function describeIssue(issue: z.core.$ZodIssue, input: unknown): string {
   if (issue.code === 'custom') return issue.message
   const value = issue.path.reduce<unknown>((at, key) => (at as Record<PropertyKey, unknown> | undefined)?.[key], input)
   const expectation = issue.message === NO_MESSAGE ? expectationOf(issue) : issue.message
-  return Array.isArray(value) ? expectation : `${expectation}, not ${show(value)}`
+  if (Array.isArray(value)) return expectation
+  // The expectation of an enum lists the words, unless the schema has a message of its own.
+  const isUnlisted = issue.code === 'invalid_value' && issue.message !== NO_MESSAGE && typeof value === 'string'
+  const meant = isUnlisted ? didYouMean(value, issue.values.map(String)) : undefined
+  return `${expectation}, not ${show(value)}${meant === undefined ? '' : `; did you mean ${meant}?`}`
 }
 
 function expectationOf(issue: z.core.$ZodIssue): string {

@@ -85,6 +85,7 @@ test('a wrong flag or expectation file gives exit code 2', async (t) => {
   const skipping = `${wrong}.skip.yaml`
   writeFileSync(skipping, `${head}skip: [master-leases]\n`)
   for (const [args, pattern] of [
+    [['--only=nodeports'], /^--only: must be one of .*, not "nodeports"; did you mean node-ports\?$/],
     [['--only=nonsense'], /^--only: must be one of the checks in docs\/verify\.md, not "nonsense"$/],
     [['--expect-masters=0'], /--expect-masters/],
     [['--expect-addresses=nowhere'], /--expect-addresses/],

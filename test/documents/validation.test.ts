@@ -16,6 +16,11 @@ function complaints(schema: z.ZodMiniType, value: unknown): readonly string[] {
 
 test('a message states what is required and what was given', () => {
   assert.deepEqual(complaints(z.enum(['lease', 'none']), 'lese'), ['must be one of lease, none, not "lese"'])
+  const unlisted = z.array(z.enum(['lease', 'none'], { error: 'must be a reconciler' }))
+  assert.deepEqual(complaints(unlisted, ['lese', 'other']), [
+    'must be a reconciler, not "lese"; did you mean lease?',
+    'must be a reconciler, not "other"',
+  ])
   assert.deepEqual(complaints(z.boolean(), 'maybe'), ['must be true or false, not "maybe"'])
   assert.deepEqual(complaints(z.string(), 7), ['must be text, not 7'])
   assert.deepEqual(complaints(z.string(), null), ['must be text, not nothing'])

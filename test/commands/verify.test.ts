@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { defaultNamespace, startApiServer } from '../../src/apiserver/http-start.ts'
 import { renderGithub, renderJson, renderJunit, renderTable } from '../../src/commands/verify-output.ts'
-import { checkTexts } from '../../src/verify/cluster/check-ids.ts'
+import { checkIds, checkTexts } from '../../src/verify/cluster/check-ids.ts'
 import { reportSchema } from '../../src/verify/cluster/report-schema.ts'
 import type { CheckResult, VerifyReport } from '../../src/verify/cluster/verify-cluster.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
@@ -97,6 +97,7 @@ test('a wrong flag or expectation file gives exit code 2', async (t) => {
       ['--only=node-ports', '--skip=node-ports', '--watch-writers=60s', `--kubeconfig=${sound}`],
       /^--skip: excludes every check of --only: no check is left to run/,
     ],
+    [[`--skip=${checkIds.join()}`, `--kubeconfig=${sound}`], /^--skip: excludes all checks: no check is left to run$/],
     [
       ['--only=master-leases', `--expect=${skipping}`, `--kubeconfig=${sound}`],
       /^skip in the file of --expect: excludes every check of --only: no check is left to run/,

@@ -9,8 +9,10 @@ export interface CommandDeclaration {
   readonly argument?: {
     readonly name: string
     readonly description: string
-    /** The values that shell completion offers. @default file names */
+    /** The values that shell completion offers. */
     readonly values?: readonly string[]
+    /** Whether shell completion also offers file names. @default false */
+    readonly files?: boolean
   }
   /** Command lines for the help and the reference page. */
   readonly examples: readonly string[]

@@ -8,8 +8,10 @@ interface Completed {
   readonly at: string
   readonly subcommands: readonly { readonly name: string; readonly summary: string }[]
   readonly flags: readonly CompletedFlag[]
-  /** The values of the argument; empty if the shell offers file names; undefined if the command takes no argument. */
-  readonly operands: readonly string[] | undefined
+  /** The values of the argument, if the command takes one. */
+  readonly operands: readonly string[]
+  /** Whether the argument may be a file. */
+  readonly takesFile: boolean
 }
 
 interface CompletedFlag {
@@ -43,7 +45,8 @@ function completedOf(commands: readonly CommandDeclaration[]): readonly Complete
     at: '',
     subcommands: [...names].map((name) => ({ name, summary: summaryOf(name) })),
     flags: [help, flagWithout('version', 'print the versions of this program and of Node')],
-    operands: undefined,
+    operands: [],
+    takesFile: false,
   }
   const below = [...new Set([...names, ...commands.map(({ path }) => path.join(' '))])].map((at): Completed => {
     const command = commands.find(({ path }) => path.join(' ') === at)
@@ -54,7 +57,8 @@ function completedOf(commands: readonly CommandDeclaration[]): readonly Complete
         name === at && subname !== undefined ? [{ name: subname, summary }] : [],
       ),
       flags: [...options.map(([key, option]) => completedFlag(key, option)), help],
-      operands: command?.argument === undefined ? undefined : (command.argument.values ?? []),
+      operands: command?.argument?.values ?? [],
+      takesFile: command?.argument?.files === true,
     }
   })
   return [top, ...below]
@@ -84,9 +88,9 @@ function bash(all: readonly Completed[]): string {
   const words = values.flatMap(({ at, flag, value, words }) =>
     value === 'words' ? [`    '${at} --${flag}') kind=words words='${words.join(' ')}' ;;`] : [],
   )
-  const places = all.map(({ at, subcommands, flags, operands }) => {
-    const names = [...subcommands.map(({ name }) => name), ...(operands ?? [])].join(' ')
-    const files = operands?.length === 0 ? ' files=yes' : ''
+  const places = all.map(({ at, subcommands, flags, operands, takesFile }) => {
+    const names = [...subcommands.map(({ name }) => name), ...operands].join(' ')
+    const files = takesFile ? ' files=yes' : ''
     return `    '${at}') names='${names}'${files} flags='${flags.map(({ flag }) => `--${flag}`).join(' ')}' ;;`
   })
   return `# Completion of ${PROGRAM} for bash: source <(${PROGRAM} completion bash)
@@ -108,14 +112,16 @@ ${words.join('\n')}
     ${pattern('directory')}) kind=directory ;;
     ${pattern('text')}) kind=text ;;
   esac
-  [[ -z $kind && $word != -* && -n $files ]] && kind=file
+  [[ -z $kind && $word != -* && -n $files ]] && kind=operand
   case "$kind" in
     words) COMPREPLY=($(compgen -P "\${word%"\${word##*,}"}" -W "$words" -- "\${word##*,}")) ;;
     text) COMPREPLY=() ;;
-    file | directory)
+    operand | file | directory)
       local IFS=$'\\n'
       compopt -o filenames 2> /dev/null
-      COMPREPLY=($(compgen -"\${kind:0:1}" -- "$word"))
+      COMPREPLY=()
+      if [[ $kind == operand ]]; then COMPREPLY=($(compgen -W "\${names// /$IFS}" -- "$word")) kind=file; fi
+      COMPREPLY+=($(compgen -"\${kind:0:1}" -- "$word"))
       ;;
     *) if [[ $word == -* ]]; then words=$flags; else words=$names; fi
       COMPREPLY=($(compgen -W "$words" -- "$word")) ;;
@@ -131,10 +137,11 @@ function zsh(all: readonly Completed[]): string {
     if (value === 'words' && isList) return `_values -s , ${metavar} ${words.join(' ')}`
     return { none: '', text: ' ', words: `(${words.join(' ')})`, file: '_files', directory: '_files -/' }[value]
   }
-  const places = all.map(({ at, subcommands, flags, operands }) => {
+  const places = all.map(({ at, subcommands, flags, operands, takesFile }) => {
     const names = subcommands.map(({ name, summary }) => `${name}\\:"${escaped(escaped(summary))}"`)
-    const operand = operands?.length === 0 ? '_files' : `(${(operands ?? []).join(' ')})`
-    const rest = names.length > 0 ? `((${names.join(' ')}))` : operands === undefined ? ' ' : operand
+    const words = operands.length === 0 ? ' ' : `(${operands.join(' ')})`
+    const operand = takesFile ? `{compadd -- ${operands.join(' ')}; _files}` : words
+    const rest = names.length > 0 ? `((${names.join(' ')}))` : operand
     const specs = flags.map((flag) => {
       const value = flag.value === 'none' ? '' : `:${flag.metavar}:${action(flag)}`
       return `'--${flag.flag}${value === '' ? '' : '='}[${escaped(flag.description)}]${value}'`
@@ -160,7 +167,7 @@ compdef _apiserver_bootstrap ${PROGRAM}
 
 function fish(all: readonly Completed[]): string {
   const quoted = (text: string): string => `'${text.replaceAll(/[\\']/g, '\\$&')}'`
-  const lines = all.flatMap(({ at, subcommands, flags, operands }) => {
+  const lines = all.flatMap(({ at, subcommands, flags, operands, takesFile }) => {
     const here = `complete -c ${PROGRAM} -n "__apiserver_bootstrap_at '${at}'"`
     const value = ({ value, words }: CompletedFlag): string =>
       ({
@@ -172,9 +179,7 @@ function fish(all: readonly Completed[]): string {
       })[value]
     return [
       ...subcommands.map(({ name, summary }) => `${here} -a ${name} -d ${quoted(summary)}`),
-      ...(operands === undefined
-        ? []
-        : [operands.length === 0 ? `${here} -F` : `${here} -a ${quoted(operands.join(' '))}`]),
+      ...(operands.length === 0 ? [] : [`${here}${takesFile ? ' -F' : ''} -a ${quoted(operands.join(' '))}`]),
       ...flags.map((flag) => `${here} -l ${flag.flag}${value(flag)} -d ${quoted(flag.description)}`),
     ]
   })

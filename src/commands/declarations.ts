@@ -22,6 +22,27 @@ const shells = ['bash', 'zsh', 'fish']
 export const commandSummaries: Readonly<Record<string, string>> = { config: 'check and print the configuration' }
 
 const file: OptionGroup = { title: 'Configuration file', options: { config: configFileOption } }
+/** The built-in scenarios, for completion: the names of the files in config/drills. */
+const scenarios = [
+  'clock-skew',
+  'crash',
+  'damage',
+  'datastore-outage',
+  'freeze',
+  'full-outage',
+  'graceful',
+  'ip-reuse',
+  'last-master',
+  'mixed-fleet',
+  'own-etcd-dead',
+  'partition',
+  'rolling-restart',
+  'shared-vip',
+  'sidecar-restart',
+  'unauthorized',
+  'upgrade',
+]
+
 const all: readonly OptionGroup[] = [file, ...Object.values(optionGroups)]
 const { connection, etcd, kubernetesService, serviceCidr, logging } = optionGroups
 /** The options of commands that observe a cluster without being a master of it. */
@@ -87,6 +108,8 @@ export const commands: readonly CommandDeclaration[] = [
     argument: {
       name: 'SCENARIO',
       description: 'built-in scenario, YAML file, random, or list to see the built-in ones',
+      values: [...scenarios, 'random', 'list'],
+      files: true,
     },
     examples: [
       'apiserver-bootstrap drill list',

@@ -3,6 +3,7 @@ import { test } from 'node:test'
 import { completionScript } from '../../src/commands/completion.ts'
 import { commands } from '../../src/commands/declarations.ts'
 import { flagOf } from '../../src/documents/option.ts'
+import { builtInScenarios } from '../../src/drill/scenario/load-scenario.ts'
 import { spawnChild } from '../support/spawn-child.ts'
 import { runProgram } from './command-line.ts'
 
@@ -50,7 +51,13 @@ const cases: readonly (readonly [words: readonly string[], offered: readonly str
   [['drill', 'crash', '--reconciler', 'lease,ma'], ['lease,master-count']],
   [['run', '--config', 's'], ['sidecar.yaml']],
   [['drill', 'crash', '--report', 'kus'], ['kustomize']],
-  [['drill', 'side'], ['sidecar.yaml']],
+  [
+    ['drill', 'side'],
+    ['sidecar-restart', 'sidecar.yaml'],
+  ],
+  [['drill', 'li'], ['list']],
+  [['drill', '--report', 'c'], []],
+  [['masters', 'evict', ''], []],
   [['run', '--lease-ttl', ''], []],
   [['run', '--dry-run', '--drain'], []],
   [
@@ -92,6 +99,12 @@ for (const [shell, place] of Object.entries(placeIn)) {
     }
   })
 }
+
+test('completion offers every built-in scenario', async () => {
+  const values = commands.find(({ path }) => path.join() === 'drill')?.argument?.values
+  const names = (await builtInScenarios()).map(({ name }) => name)
+  assert.deepEqual(values, [...names, 'random', 'list'])
+})
 
 test('completion prints the script of each shell, and an unknown shell is rejected in one line', async (t) => {
   for (const shell of ['bash', 'zsh', 'fish']) {

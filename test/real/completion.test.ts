@@ -71,6 +71,8 @@ for (const [name, open] of Object.entries({ fish, zsh })) {
     assert.deepEqual(await sorted('masters evict --y'), ['--yes'])
     assert.deepEqual(await sorted('verify --output '), ['github', 'json', 'junit', 'table'])
     assert.deepEqual(await sorted('run --config side'), ['sidecar.yaml'])
+    assert.deepEqual(await sorted('drill side'), ['sidecar-restart', 'sidecar.yaml'])
+    assert.deepEqual(await sorted('drill li'), ['list'])
     const flags = commands
       .find(({ path }) => path.join() === 'run')
       ?.groups.flatMap(({ options }) => Object.keys(options))

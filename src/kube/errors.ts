@@ -84,6 +84,11 @@ export function isAwayOrBusy(error: unknown): boolean {
   return isKubeError(error, 'Unreachable', 'TooManyRequests')
 }
 
+/** Whether a server will probably refuse the same write again. A ValidatingAdmissionPolicy also answers `Invalid`. */
+export function isDenied(error: unknown): boolean {
+  return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
+}
+
 /** Whether a server refused to create an object because its namespace is being deleted. */
 export function isNamespaceTerminating(error: unknown): boolean {
   if (!isKubeError(error, 'Forbidden')) return false

@@ -1,5 +1,5 @@
 import type { KubeApi } from '../kube/api.ts'
-import { ifFound, isKubeError, KubeError } from '../kube/errors.ts'
+import { ifFound, KubeError } from '../kube/errors.ts'
 import {
   type EndpointSlice,
   type Endpoints,
@@ -177,11 +177,6 @@ export class EndpointsAdapter {
 function unreadSlices(error: unknown): Omit<StoredEndpoints, 'endpoints'> {
   if (!(error instanceof RemoteError)) throw error
   return { slice: undefined, secondSlices: [], slicesError: error }
-}
-
-/** Whether the server will probably refuse the same write again. A ValidatingAdmissionPolicy also answers `Invalid`. */
-export function isDenied(error: unknown): boolean {
-  return isKubeError(error, 'Invalid') || (error instanceof RemoteError && error.nature === 'lasting')
 }
 
 /** For each slice: the action that makes it follow these Endpoints, and its current state. */

@@ -82,7 +82,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     broken: 'The slices list a dead master for as long as a webhook hangs at each write of the Endpoints.',
     file: 'kubernetes-service/endpoints-adapter.ts',
     text: 'if (!(error instanceof RemoteError)) return false',
-    instead: 'if (!isDenied(error)) return false',
+    instead: "if (!(error instanceof RemoteError && error.nature === 'lasting')) return false",
     tests: ['kubernetes-service/endpoints-adapter.test.ts'],
   },
   'leave-because-of-a-lapsed-lease': {

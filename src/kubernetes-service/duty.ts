@@ -105,7 +105,7 @@ export class KubernetesServiceDuty {
     } else if (mode === 'withdraw' && reconciler.leave !== undefined) {
       // Also if the API server does not respond: it may only be slow, and then an empty list would cut off its clients.
       const departure = await reconciler.leave(address, ports, signal)
-      if (departure !== 'left') message = 'the address stays listed: no other address is listed'
+      if (departure !== 'left') message = 'leaving the address on the list: no other address is listed'
     } else {
       await reconciler.removeEndpoints(address, ports, signal)
     }

@@ -61,7 +61,7 @@ test('a dry run writes nothing, and logs what it would write and why', async () 
       'dry run: would create the kubernetes service',
       'dry run: would reset endpoints of the kubernetes service',
       'shutting down',
-      'the address stays listed: its API server still responds, and no other master is ready',
+      'dry run: would leave the address on the list: its API server still responds, and no other master is ready',
       'shut down',
     ],
   )

@@ -41,7 +41,7 @@ suite('run', { concurrency: 2 }, () => {
     assert.match(program.stdout(), /^~ Endpoints default\/kubernetes: no addresses$/m)
   })
 
-  test('a dry run logs what it would do and creates nothing', async (t) => {
+  test('a dry run logs what it would do until its end, and creates nothing', async (t) => {
     const program = await startProgram(t, [...embedded, '--dry-run'])
     await program.output(/"dryRun":true/)
     await program.output(/kube-node-lease/)
@@ -49,6 +49,7 @@ suite('run', { concurrency: 2 }, () => {
     assert.deepEqual(await program.exited, { code: 0, signal: null })
     // The API server has this namespace from its start.
     assert.deepEqual(program.stdout().match(/^\+.*/gm), ['+ Namespace default: Active'])
+    assert.match(program.stderr(), /"dry run: would leave the address on the list: its API server still responds/)
   })
 
   test('a later second signal ends run at once with exit code 1 and removes the kubeconfig', async (t) => {

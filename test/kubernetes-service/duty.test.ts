@@ -321,7 +321,7 @@ test('how a duty leaves depends on the mode, on its server, and on the reconcile
   assert.deepEqual(await leaving('always', { address: 'none' }), [[], []])
   const steps = new Steps()
   steps.departure = async () => 'last-one'
-  const stays = ['the address stays listed: no other address is listed']
+  const stays = ['leaving the address on the list: no other address is listed']
   assert.deepEqual(await leaving('withdraw', { steps }), [[`leave ${own}`], stays])
 })
 

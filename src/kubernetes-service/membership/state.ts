@@ -16,7 +16,7 @@ export type OutReason = 'left' | 'last-one' | 'left-listed' | 'not-listed' | 'no
 
 export const outMessages: Readonly<Record<OutReason, string>> = {
   left: 'withdrew the address',
-  'last-one': 'the address stays listed: its API server still responds, and no other master is ready',
+  'last-one': 'leaving the address on the list: its API server still responds, and no other master is ready',
   'left-listed': 'stopped without withdrawing the address; its lease, if any, will expire',
   'not-listed': 'there is no address to withdraw: this master was not listed',
   'no-answer':

@@ -224,8 +224,11 @@ function checkUser(user: UserEntry, fail: Fail): void {
     if (!/^client\.authentication\.k8s\.io\/v1(beta1)?$/.test(user.exec.apiVersion ?? '')) {
       fail(`the exec plugin of ${of} has no supported apiVersion; use client.authentication.k8s.io/v1 or v1beta1`)
     }
-    if (user.exec.interactiveMode === 'Always')
-      fail(`the exec plugin of ${of} requires a terminal (interactiveMode: Always)`)
+    // As kubectl, which has a default only for v1beta1.
+    const mode = user.exec.interactiveMode || (user.exec.apiVersion?.endsWith('beta1') ? 'IfAvailable' : undefined)
+    if (mode === 'Always') fail(`the exec plugin of ${of} requires a terminal (interactiveMode: Always)`)
+    if (mode !== 'Never' && mode !== 'IfAvailable')
+      fail(`the exec plugin of ${of} needs an interactiveMode: Never or IfAvailable`)
   }
   const extra: unknown = user.impersonateExtra ?? {}
   if (!isTextsOrAbsent(user.impersonateGroups)) fail(`as-groups of ${of} is not a list of strings; quote them`)

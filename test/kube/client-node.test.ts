@@ -35,7 +35,7 @@ async function sent(config: KubeConfig): Promise<RequestOptions & { readonly hea
 }
 
 const exec = (command: string, args: readonly string[] = []): string =>
-  `exec: { apiVersion: client.authentication.k8s.io/v1, command: "${command}", args: ${JSON.stringify(args)} }`
+  `exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "${command}", args: ${JSON.stringify(args)} }`
 /** An exec plugin that runs this shell script. */
 const shell = (script: string): string => exec('sh', ['-c', script])
 

@@ -30,7 +30,11 @@ const base64 = (text: string): string => Buffer.from(text).toString('base64')
 const caData = base64(certificate('ca.crt'))
 const certData = base64(certificate('client-1.crt'))
 const keyData = base64(certificate('client-1.key'))
-const exec = { command: 'plugin', apiVersion: 'client.authentication.k8s.io/v1' } as NonNullable<User['exec']>
+const exec = {
+  command: 'plugin',
+  apiVersion: 'client.authentication.k8s.io/v1',
+  interactiveMode: 'Never',
+} as NonNullable<User['exec']>
 
 interface Given {
   readonly cluster?: Partial<ClusterEntry>
@@ -207,7 +211,19 @@ test('a user may have only one kind of credentials, and only an exec plugin that
   }
   const always = { ...exec, interactiveMode: 'Always' } as typeof exec
   refused({ user: { exec: always } }, `the exec plugin of ${of} requires a terminal (interactiveMode: Always)`)
-  for (const more of [{ interactiveMode: 'IfAvailable' }, { apiVersion: 'client.authentication.k8s.io/v1beta1' }]) {
+  const v1beta1 = { apiVersion: 'client.authentication.k8s.io/v1beta1' }
+  for (const more of [
+    { interactiveMode: undefined },
+    { interactiveMode: null },
+    { interactiveMode: '' },
+    { interactiveMode: 'never' },
+    { interactiveMode: 5 },
+    { ...v1beta1, interactiveMode: 'never' },
+  ]) {
+    const words = `the exec plugin of ${of} needs an interactiveMode: Never or IfAvailable`
+    refused({ user: { exec: { ...exec, ...more } as never } }, words)
+  }
+  for (const more of [{ interactiveMode: 'IfAvailable' }, { ...v1beta1, interactiveMode: undefined }]) {
     access({ user: { exec: { ...exec, ...more } as typeof exec } })
   }
   access({ user: { authProvider } })

@@ -406,7 +406,7 @@ const replacing = `
 `
 for (const [user, what] of [
   ['token: two', 'a token'],
-  ['exec: { apiVersion: client.authentication.k8s.io/v1, command: echo }', 'an exec plugin'],
+  ['exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: echo }', 'an exec plugin'],
 ] as const) {
   test(`a kubeconfig with a hanging authority file and ${what} does not block the program`, {
     timeout: 60_000,
@@ -489,7 +489,7 @@ function slowPlugin(startWallMs: number) {
        case $number in 1) ends=${ends('1')};; *) ends=${ends('2')};; esac
        printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"%s","expirationTimestamp":"%s"}}' $number $ends`,
     )
-    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [${script}] }`
   }
 }
 const startWallMs = 1_767_225_600_000
@@ -537,7 +537,7 @@ test('an exec plugin with provideClusterInfo receives the certificate authority'
   const { directory, transport } = await setUp(t, echo, async (directory) => {
     const script = join(directory, 'plugin.sh')
     await writeFile(script, `printf '%s' "$KUBERNETES_EXEC_INFO" >${directory}/info`)
-    const exec = `apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}], provideClusterInfo: true`
+    const exec = `apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [${script}], provideClusterInfo: true`
     return `exec: { ${exec} }`
   })
   await assert.rejects(ask(transport), /returned output that is not JSON$/)
@@ -549,7 +549,7 @@ test('an abort ends the wait of a request for its exec plugin', async (t) => {
   const { transport } = await setUp(
     t,
     echo,
-    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, command: sleep, args: ["60"] }',
+    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sleep, args: ["60"] }',
   )
   const controller = new AbortController()
   const waiting = transport.send(request, controller.signal)
@@ -699,7 +699,7 @@ test('a plugin that returns the same token with a later expiry has renewed it', 
          [ $(wc -l <${directory}/log) -eq 1 ] || ends=${formatTime(startWallMs + 900_000)}
          printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"t","expirationTimestamp":"%s"}}' $ends`,
       )
-      return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+      return `exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [${script}] }`
     },
     { metrics },
   )

@@ -34,7 +34,7 @@ import { certificate, certificateFile, serverTls, startServer } from './loopback
 test('a request carries the token, password, client certificate or exec plugin token of the user', async (t) => {
   const basic = Buffer.from('alice:secret').toString('base64')
   const exec =
-    'exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, "echo \'{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"e\\"}}\'"] }'
+    'exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [-c, "echo \'{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",\\"status\\":{\\"token\\":\\"e\\"}}\'"] }'
   const client = `client-certificate: ${certificateFile('client-1.crt')}, client-key: ${certificateFile('client-1.key')}`
   for (const [user, seen] of [
     ['', '|'],
@@ -50,7 +50,7 @@ test('a request carries the token, password, client certificate or exec plugin t
 })
 
 test('a server without TLS receives no credentials, only the impersonated user, and that is logged once', async (t) => {
-  const exec = 'exec: { apiVersion: client.authentication.k8s.io/v1, command: never-run }'
+  const exec = 'exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: never-run }'
   const oidc = 'auth-provider: { name: oidc, config: { id-token: i } }'
   const client = `client-certificate: ${certificateFile('client-1.crt')}, client-key: ${certificateFile('client-1.key')}`
   for (const [user, warned] of [
@@ -274,7 +274,7 @@ test('repeated 401s do not start the exec plugin for every request', async (t) =
       `echo run >>${directory}/log
        echo '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"'$(wc -l <${directory}/log)'"}}'`,
     )
-    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [${script}] }`
   }
   const tokens: string[] = []
   const { transport, clock } = await setUp(
@@ -296,7 +296,7 @@ test('a request without any available credentials rejects with NoCredentials, an
   const { server, transport } = await setUp(
     t,
     echo,
-    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, command: "false" }',
+    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "false" }',
   )
   await assert.rejects(ask(transport), (error) => isKubeError(error, 'NoCredentials'))
   assert.deepEqual(server.asked, [])
@@ -317,7 +317,7 @@ test('a readiness probe waits 250 ms for missing credentials and is then sent wi
       `while ! [ -e ${directory}/go ]; do sleep 0.02; done
        printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"late"}}'`,
     )
-    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }, as: alice`
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [${script}] }, as: alice`
   })
   const waiting = bodyFrom(transport)
   for (const wait of [250, 250]) {
@@ -346,7 +346,7 @@ test('while an exec plugin fails at the start, probes are sent anonymously, with
       `[ -e ${directory}/go ] || exit 1
        printf '{"apiVersion":"client.authentication.k8s.io/v1","kind":"ExecCredential","status":{"token":"late"}}'`,
     )
-    return `exec: { apiVersion: client.authentication.k8s.io/v1, command: sh, args: [${script}] }`
+    return `exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: sh, args: [${script}] }`
   })
   const probed = async (): Promise<unknown> => {
     const answer = await transport.send(probe, never)
@@ -373,7 +373,7 @@ test('closing ends an anonymous probe', async (t) => {
   const { transport, server } = await setUp(
     t,
     () => {},
-    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, command: "false" }',
+    () => 'exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: "false" }',
   )
   const probed = assert.rejects(transport.send(probe, never), (error) => isKubeError(error, 'Unreachable'))
   await eventually('it is asked', () => server.asked.length === 1)

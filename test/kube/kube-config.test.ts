@@ -69,7 +69,8 @@ test('relative paths start at the file that contains them; a command is a path o
     await writeFile(join(directory, 'pki', name), certificate(name))
   }
   await writeFile(join(directory, 'token'), 't\n')
-  const exec = (command: string): string => `exec: { apiVersion: client.authentication.k8s.io/v1, command: ${command} }`
+  const exec = (command: string): string =>
+    `exec: { apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: ${command} }`
   const cluster = 'server: https://192.0.2.1, certificate-authority: pki/ca.crt'
   const user = 'tokenFile: token, client-certificate: pki/client-1.crt, client-key: ./pki/client-1.key'
   const kubeconfig = join(directory, 'config')
@@ -145,7 +146,7 @@ test('a server may be plain HTTP without a scheme, and its proxy may come from t
 const server = 'server: https://192.0.2.1'
 const key = base64(certificate('client-1.key'))
 const cert = base64(certificate('client-1.crt'))
-const exec = 'apiVersion: client.authentication.k8s.io/v1, command: x'
+const exec = 'apiVersion: client.authentication.k8s.io/v1, interactiveMode: Never, command: x'
 const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][] = [
   ['', /: the file is empty$/],
   ['- a', /: not a kubeconfig: the top level is not a mapping$/],
@@ -248,7 +249,7 @@ const mistakes: [text: string, words: RegExp, options?: LoadKubeConfigOptions][]
     configOf(server, 'exec: { apiVersion: client.authentication.k8s.io/v1alpha1, command: x }'),
     /no supported apiVersion/,
   ],
-  [configOf(server, `exec: { ${exec}, interactiveMode: Always }`), /requires a terminal/],
+  [configOf(server, `exec: { ${exec.replace('Never', 'Always')} }`), /requires a terminal/],
   ...['http://192.0.2.1:8080', '192.0.2.1:8080'].map((plain): (typeof mistakes)[number] => [
     configOf(`server: "${plain}", certificate-authority-data: ${caData}`),
     /: the certificate authority of cluster "c" has no effect with http:\/\/192\.0\.2\.1:8080; use https:\/\/ or remove it$/,

@@ -1,4 +1,5 @@
 import type { ApiResponse } from '../kube/transport.ts'
+import { Refusal } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 import type { WatchEvent } from './watch.ts'
 
@@ -30,7 +31,8 @@ export function listMetadata({ metadata: { continue: token, ...metadata } }: Ans
 }
 
 /**
- * Converts the objects in the events of a watch, except in ERROR events. `return()` ends the watch at once. The
+ * Converts the objects in the events of a watch, except in ERROR events. A refused conversion ends the watch with one.
+ * `return()` ends the watch at once. The
  * `return()` of a generator would wait for a pending `next()` or, before the first call of `next()`, leave the watch
  * open.
  */
@@ -44,7 +46,14 @@ function eventsInForm(
     async next() {
       const { done, value } = await inner.next()
       if (done === true) return end
-      return { done: false, value: value.type === 'ERROR' ? value : { type: value.type, object: form(value) } }
+      if (value.type === 'ERROR') return { done: false, value }
+      try {
+        return { done: false, value: { type: value.type, object: form(value) } }
+      } catch (error) {
+        if (!(error instanceof Refusal)) throw error
+        await inner.return?.()
+        return { done: false, value: { type: 'ERROR', object: error.body } }
+      }
     },
     async return() {
       await inner.return?.()

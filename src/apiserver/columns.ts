@@ -1,5 +1,6 @@
 import { humanDuration } from '../documents/duration.ts'
 import { tryParseTime } from '../runtime/time-format.ts'
+import type { Spend } from './json-path.ts'
 import type { StoredObject } from './store.ts'
 
 /**
@@ -12,7 +13,7 @@ export interface Column {
   readonly type?: string
   /** 1: printed only with `-o wide`. @default 0 */
   readonly priority?: 0 | 1
-  readonly cell: (object: StoredObject, nowMs: number) => string | number | boolean | null
+  readonly cell: (object: StoredObject, nowMs: number, spend: Spend) => string | number | boolean | null
 }
 
 export const nameColumn: Column = { name: 'Name', cell: ({ metadata }) => metadata.name }

@@ -3,8 +3,11 @@ const everyItem = Symbol('every item')
 /** The name of a member, the index of an item, every item, or the items that have this value at a path. */
 type Step = string | number | typeof everyItem | { readonly path: readonly Step[]; readonly value: string }
 
-/** Reads the value at a path in an object; undefined if there is none. */
-export type JsonPath = (object: unknown) => unknown
+/** Called before a piece of work, with its steps. May throw, to end the work. */
+export type Spend = (steps: number) => void
+
+/** Reads the value at a path in an object; undefined if there is none. Each value on the way is one step. */
+export type JsonPath = (object: unknown, spend?: Spend) => unknown
 
 /**
  * Parses a JSONPath in the form that CustomResourceDefinitions use for printer columns, selectable fields and
@@ -14,7 +17,7 @@ export type JsonPath = (object: unknown) => unknown
  */
 export function parseJsonPath(text: string): JsonPath | undefined {
   const steps = stepsOf(text)
-  return steps === undefined ? undefined : (object) => firstAt(object, steps)
+  return steps === undefined ? undefined : (object, spend) => firstAt(object, steps, spend)
 }
 
 const stepPattern =
@@ -40,11 +43,12 @@ function stepsOf(text: string): readonly Step[] | undefined {
 /**
  * The first value to which all steps lead. Computes no other value, because a definition may have thousands of paths.
  */
-function firstAt(value: unknown, steps: readonly Step[], index = 0): unknown {
+function firstAt(value: unknown, steps: readonly Step[], spend: Spend | undefined, index = 0): unknown {
+  spend?.(1)
   const step = steps[index]
   if (step === undefined) return value
-  for (const next of taken(value, step)) {
-    const found = firstAt(next, steps, index + 1)
+  for (const next of taken(value, step, spend)) {
+    const found = firstAt(next, steps, spend, index + 1)
     if (found !== undefined) return found
   }
   return undefined
@@ -55,11 +59,15 @@ export function valueText(value: unknown): string {
   return typeof value === 'object' ? JSON.stringify(value) : String(value)
 }
 
-function* taken(value: unknown, step: Step): Generator<unknown, void, undefined> {
+function* taken(value: unknown, step: Step, spend: Spend | undefined): Generator<unknown, void, undefined> {
   if (typeof value !== 'object' || value === null) return
   const items: readonly unknown[] = Array.isArray(value) ? value : []
   if (step === everyItem) yield* items
   else if (typeof step === 'object') {
-    for (const item of items) if (valueText(firstAt(item, step.path)) === step.value) yield item
+    for (const item of items) {
+      const found = firstAt(item, step.path, spend)
+      // No object equals a text.
+      if ((typeof found !== 'object' || found === null) && valueText(found) === step.value) yield item
+    }
   } else if (Object.hasOwn(value, step)) yield (value as Readonly<Record<string, unknown>>)[step]
 }

@@ -3,8 +3,10 @@ import type { ApiResponse } from '../kube/transport.ts'
 import type { Clock } from '../runtime/clock.ts'
 import { inForm, listMetadata } from './answer-forms.ts'
 import { ageColumn, type Column, nameColumn } from './columns.ts'
+import type { Spend } from './json-path.ts'
 import type { Kind } from './kind.ts'
 import { partialObject } from './partial-metadata.ts'
+import { internalError } from './refusal.ts'
 import type { StoredObject } from './store.ts'
 import type { WatchEvent } from './watch.ts'
 
@@ -32,8 +34,16 @@ export function tableResponse(
   let columnDefinitions: readonly object[] | null = columns.map(definitionOf)
   const tableOf = (objects: readonly StoredObject[], metadata: object): object => {
     const nowMs = clock.wallMs()
+    let left = STEPS_PER_TABLE + objects.length * STEPS_PER_ROW
+    const spend: Spend = (steps) => {
+      left -= steps
+      if (left < 0) throw internalError('the printer columns of these objects take too long to compute')
+    }
     const rows = objects.map((object) => ({
-      cells: columns.map(({ cell }) => cell(object, nowMs)),
+      cells: columns.map(({ cell }) => {
+        spend(1)
+        return cell(object, nowMs, spend)
+      }),
       object: shownIn(includeObject, kind, object),
     }))
     const table = { kind: 'Table', apiVersion: META, metadata, columnDefinitions, rows }
@@ -46,6 +56,13 @@ export function tableResponse(
     return isList ? tableOf(body.items, listMetadata(body)) : tableOf([body], versionOf(body))
   })
 }
+
+/**
+ * The cells of a Table may take this many steps, see {@link Spend}. Thousands of columns could search long lists and
+ * contain long texts, and would delay all requests.
+ */
+const STEPS_PER_TABLE = 1_000_000
+const STEPS_PER_ROW = 10_000
 
 const META = 'meta.k8s.io/v1'
 

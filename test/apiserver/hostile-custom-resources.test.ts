@@ -243,3 +243,33 @@ test('a null item of a keyed list is stored unchanged', async () => {
   const { status, body } = await embedded.send('POST', foos, { ...foo, metadata: { name: 'mine' }, list: [null] })
   assert.deepEqual([status, body.list], [201, [null]])
 })
+
+const conditions = Array.from({ length: 20_000 }, () => ({ type: 'x' }))
+for (const [what, columns, more] of [
+  ['1,000 columns that search a list of 20,000 items', 1000, { jsonPath: '.list[?(@.type=="y")].status' }],
+  ['1,000 columns that contain a list of 20,000 items', 1000, { jsonPath: '.list' }],
+  ['2,000,000 cells', 20_000, { jsonPath: '.none', rows: 100 }],
+] as const) {
+  test(`a Table of ${what} is refused, and delays no other request`, { timeout: 60_000 }, async () => {
+    const { jsonPath, rows = 1 } = { rows: 1, ...more }
+    const additionalPrinterColumns = Array.from({ length: columns }, () => ({ name: 'c', type: 'string', jsonPath }))
+    const embedded = await withFoos({ list: anything }, { additionalPrinterColumns })
+    for (let row = 0; row < rows; row++) {
+      const body = { ...foo, metadata: { name: `a${row}` }, ...(rows === 1 && { list: conditions }) }
+      assert.equal((await embedded.send('POST', foos, body)).status, 201)
+    }
+    const headers = { accept: 'application/json;as=Table;v=v1;g=meta.k8s.io' }
+    const { signal } = new AbortController()
+    const beforeMs = performance.now()
+    const list = await embedded.server.handle({ method: 'GET', path: foos, query: [], headers }, signal)
+    assert.deepEqual([list.status, performance.now() - beforeMs < 2_000], [500, true])
+    if (rows > 1) return
+    const query = [['watch', 'true']] as const
+    const watch = await embedded.server.handle({ method: 'GET', path: foos, query, headers }, signal)
+    const events: unknown[] = 'stream' in watch ? await Array.fromAsync(watch.stream) : []
+    assert.deepEqual(
+      events.map((event) => (event as { readonly type: string }).type),
+      ['ERROR'],
+    )
+  })
+}

@@ -104,10 +104,17 @@ function asVersion(resource: Resource<KubeObject>, stored: Resource<Draft>): Non
   return { resource: stored, toStored: as(apiVersionOf(stored)), fromStored: as(apiVersionOf(resource)) }
 }
 
+/** A long text costs as much as reading one value for each of this many characters. */
+const CHARACTERS_PER_STEP = 16
+
 function columnOf({ name, type, jsonPath, priority = 0 }: PrinterColumn): readonly Column[] {
   const read = parseJsonPath(jsonPath)
   if (read === undefined) return []
-  const cell: Column['cell'] = (object, nowMs) => cellOf(type, read(object), nowMs)
+  const cell: Column['cell'] = (object, nowMs, spend) => {
+    const value = cellOf(type, read(object, spend), nowMs)
+    if (typeof value === 'string') spend(value.length / CHARACTERS_PER_STEP)
+    return value
+  }
   return [{ name, type, priority: priority > 0 ? 1 : 0, cell }]
 }
 

@@ -121,7 +121,7 @@ export const coreEventKind: Kind = {
     ...fieldsAt(...referenceFields.map((field) => `involvedObject.${field}`), 'reason', 'reportingComponent', 'type'),
     source: (event) => String(member(event, 'source').component || event.reportingComponent || ''),
   },
-  columns: columns.map((column) => ({ ...column, cell: (event, nowMs) => column.cell(toStored(event), nowMs) })),
+  columns: columns.map((column) => ({ ...column, cell: (event, ...rest) => column.cell(toStored(event), ...rest) })),
   validate: (draft, errors) => checkEvent(renamed(draft, names), 'reportingComponent', errors),
 }
 

@@ -29,16 +29,19 @@ export function patchTypeOf(contentType: string): PatchType {
 }
 
 /**
- * A patched object, not yet decoded. `schema` is that of its kind.
+ * A patched object, not yet decoded. `schema` is that of its kind. As in kube-apiserver, the patch `null` changes
+ * nothing, but is no merge patch.
  * @throws Refusal 400, 413 or 422; 500 where kube-apiserver also answers 500
  */
 export function patched(
   type: Exclude<PatchType, 'apply'>,
   live: StoredObject,
-  patch: unknown,
+  given: unknown,
   schema: Schema,
 ): unknown {
-  if (type === 'json') return jsonPatch(live, patch)
+  if (given === null && type === 'merge') throw badRequest('Invalid JSON Patch')
+  if (type === 'json') return jsonPatch(live, given === null ? [] : given)
+  const patch = given === null ? {} : given
   if (!isRecord(patch)) {
     const what = `json: cannot unmarshal ${jsonTypeOf(patch)} into Go value of type map[string]interface {}`
     throw badRequest(type === 'merge' ? `error decoding patch: ${what}` : what)
@@ -224,7 +227,7 @@ function refused(): never {
   throw unprocessable()
 }
 
-/** The type of a JSON value as Go's decoder calls it. Null counts as an object. */
+/** The type of a JSON value other than null as Go's decoder calls it. */
 function jsonTypeOf(value: unknown): string {
   if (Array.isArray(value)) return 'array'
   return typeof value === 'boolean' ? 'bool' : typeof value

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { jsonPatch, mergePatch } from '../../src/apiserver/patches.ts'
+import { jsonPatch, mergePatch, patched } from '../../src/apiserver/patches.ts'
+import { any } from '../../src/apiserver/schema.ts'
 
 /** The examples in the appendix of RFC 7386. */
 const merges: readonly (readonly [document: unknown, patch: unknown, result: unknown])[] = [
@@ -30,6 +31,12 @@ for (const [document, patch, result] of merges) {
     assert.deepEqual(mergePatch(document, patch), result)
   })
 }
+
+test('the patch null changes nothing, but is no merge patch', () => {
+  const live = { metadata: { name: 'a' }, data: { x: '1' } } as unknown as Parameters<typeof patched>[1]
+  for (const type of ['json', 'strategic'] as const) assert.deepEqual(patched(type, live, null, any), live)
+  assert.throws(() => patched('merge', live, null, any), { httpStatus: 400, message: 'Invalid JSON Patch' })
+})
 
 test('patches treat properties inherited from Object.prototype as missing', () => {
   for (const name of ['constructor', 'toString', '__proto__']) {

@@ -31,10 +31,9 @@ export function listMetadata({ metadata: { continue: token, ...metadata } }: Ans
 }
 
 /**
- * Converts the objects in the events of a watch, except in ERROR events. A refused conversion ends the watch with one.
- * `return()` ends the watch at once. The
- * `return()` of a generator would wait for a pending `next()` or, before the first call of `next()`, leave the watch
- * open.
+ * Converts the objects in the events of a watch, except in ERROR events. A refused conversion ends the watch with an
+ * ERROR event. `return()` ends the watch at once. The `return()` of a generator would wait for a pending `next()` or,
+ * before the first call of `next()`, leave the watch open.
  */
 function eventsInForm(
   events: AsyncIterable<WatchEvent>,

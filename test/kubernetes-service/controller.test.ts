@@ -58,6 +58,8 @@ test('the Service waits for its watch, the list for at most 5 s for its own', as
       const members = new Members()
       members.satisfied = false
       const opened = Promise.withResolvers<void>()
+      // Otherwise the end of the controller would wait for the watch if an assertion fails.
+      t.after(() => opened.resolve())
       const world = await controllerWorld(t, { reconciler: members, late: { plural, until: opened.promise } })
       await world.time.advance(1_000)
       // A request before the first reconciliation must not hide that it is the first.

@@ -155,10 +155,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/guarded-writes/foreign-overwrites.test.ts'],
   },
   'kubernetes-service-membership-runner-await-2': {
-    broken: 'reconcileEndpoints: does not wait for this.#options.adapter.reconcile(async (stored) => { await th.',
+    broken: 'reconcileEndpoints: does not wait for this.#options.adapter.reconcile(planFor, signal, watched).',
     file: 'kubernetes-service/membership/runner.ts',
-    text: 'await this.#options.adapter.reconcile(async (stored) => {',
-    instead: 'void this.#options.adapter.reconcile(async (stored) => {',
+    text: 'await this.#options.adapter.reconcile(planFor, signal, watched)',
+    instead: 'void this.#options.adapter.reconcile(planFor, signal, watched)',
     tests: ['upstream/lease-reconciler.test.ts'],
   },
   'kubernetes-service-membership-fleet-negation': {
@@ -169,11 +169,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
   'kubernetes-service-controller-await': {
-    broken: 'run: does not wait for together(signal, [ (ending) => this.#serviceLoop.run(ending).',
+    broken: 'run: does not wait for together(signal, [ async (ending) => { await synced([this.#service], ending).',
     file: 'kubernetes-service/controller.ts',
-    text: 'await together(signal, [\n        (ending) => this.#serviceLoop.run(ending),\n        (ending) => this.#endpointsLoop.run(ending),\n        (ending) => this.#readLive(ending),\n      ])',
-    instead:
-      'void together(signal, [\n        (ending) => this.#serviceLoop.run(ending),\n        (ending) => this.#endpointsLoop.run(ending),\n        (ending) => this.#readLive(ending),\n      ])',
+    text: 'await together(signal, [\n        async (ending) => {\n          await synced([this.#service], ending)',
+    instead: 'void together(signal, [\n        async (ending) => {\n          await synced([this.#service], ending)',
     tests: ['bootstrap/master.test.ts'],
   },
   'kubernetes-service-members-flag': {

@@ -78,19 +78,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'read-the-slices-last': {
     broken: 'Reads the slices after the Endpoints that they follow.',
     file: 'kubernetes-service/endpoints-adapter.ts',
-    text: `    const names = [KUBERNETES_SERVICE.name, secondSliceName('IPv4'), secondSliceName('IPv6')]
-    const [slice, ...seconds] = await Promise.all(
-      names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
-    )
-    const secondSlices = seconds.filter((second) => second !== undefined)
-    return { slice, secondSlices, endpoints: await this.getEndpoints(signal) }`,
+    text: `    const slices = watched ?? (await this.#readSlices(signal).catch(unreadSlices))
+    return { ...slices, endpoints: await this.getEndpoints(signal) }`,
     instead: `    const endpoints = await this.getEndpoints(signal)
-    const names = [KUBERNETES_SERVICE.name, secondSliceName('IPv4'), secondSliceName('IPv6')]
-    const [slice, ...seconds] = await Promise.all(
-      names.map((name) => ifFound(this.#api.get(endpointSlices, { ...KUBERNETES_SERVICE, name }, { signal }))),
-    )
-    const secondSlices = seconds.filter((second) => second !== undefined)
-    return { slice, secondSlices, endpoints }`,
+    return { ...(watched ?? (await this.#readSlices(signal).catch(unreadSlices))), endpoints }`,
     tests: ['kubernetes-service/dual-stack-adapter.test.ts', 'kubernetes-service/other-writers.test.ts'],
   },
   'suspect-a-master-that-has-left': {

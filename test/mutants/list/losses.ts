@@ -244,8 +244,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'decide-before-the-watches': {
     broken: 'Decides when one watch shows the current state.',
     file: 'kubernetes-service/controller.ts',
-    text: 'await Promise.all(this.#followed.map((object) => object.whenSynced(signal)))',
-    instead: 'await Promise.race(this.#followed.map((object) => object.whenSynced(signal)))',
+    text: 'Promise.all(objects.map((object) => object.whenSynced(until)))',
+    instead: 'Promise.race(objects.map((object) => object.whenSynced(until)))',
     tests: ['kubernetes-service/controller.test.ts'],
   },
   'forget-the-service-when-the-server-is-back': {

@@ -25,7 +25,8 @@ interface FollowedObjectOptions<T extends KubeObject> extends InformerContext {
  * One object, which a watch follows and the owner also reads live from time to time, by {@link readLive}.
  *
  * A watch may lose an event and still deliver later ones, even bookmarks. A live read finds such a loss. Its result
- * then counts until the next watch event; if no event comes within two seconds, the watch is restarted.
+ * then counts until the next watch event; if no event comes within two seconds, the watch is restarted, but not twice
+ * at the same resourceVersion.
  */
 export class FollowedObject<T extends KubeObject> {
   readonly #options: FollowedObjectOptions<T>
@@ -39,6 +40,8 @@ export class FollowedObject<T extends KubeObject> {
    * The value of {@link #events} when a live read was older than {@link current}; undefined if the last read was not.
    */
   #outdated: number | undefined
+  /** The resourceVersion of the watched object at the last restart of the watch. */
+  #restarted: { readonly cachedVersion: string | undefined } | undefined
   /** Cancels the restart of the watch; undefined while none is due. */
   #late: Cancel | undefined
 
@@ -96,12 +99,11 @@ export class FollowedObject<T extends KubeObject> {
     availability.succeeded(source)
     // The watch may meanwhile have delivered a newer state than the answer.
     if (this.#events !== events) return
-    if (isNewer(this.current, live)) {
-      // One old answer may come from a server that lags. A second one without an event in between may mean that the
-      // store was restored from a backup. The watch would then stay silent until the store has reached the revision at
-      // which the watch began.
-      if (this.#outdated === events) this.#startAnew(live)
-      this.#outdated = this.#outdated === events ? undefined : events
+    // One old answer may come from a server that lags. A second one without an event in between may mean that the store
+    // was restored from a backup: the watch then stays silent until the store has reached the revision at which the
+    // watch began. The caches of an API server that was not restarted are as old as the watch.
+    if (isNewer(this.current, live) && this.#outdated !== events) {
+      this.#outdated = events
       return
     }
     this.#outdated = undefined
@@ -133,8 +135,11 @@ export class FollowedObject<T extends KubeObject> {
 
   #startAnew(live: T | undefined): void {
     const { logger, availability, resource, ref } = this.#options
-    this.#missed.add({ resource: resource.plural })
     const [cachedVersion, storedVersion] = [this.#cached, live].map((object) => object?.metadata?.resourceVersion)
+    // The last restart did not help: the server's own caches differ from its store. Live reads continue.
+    if (this.#restarted?.cachedVersion === cachedVersion) return
+    this.#restarted = { cachedVersion }
+    this.#missed.add({ resource: resource.plural })
     const fields = { resource: resource.plural, name: ref.name, cachedVersion, storedVersion }
     const message = 'a watch differs from the stored object; restarting the watch'
     const { outages = noOutages } = availability

@@ -78,7 +78,7 @@ export class KubernetesServiceController {
   #known = false
   #lastDemand: ServiceDemand = unknownMembers
   #foreignPorts = ''
-  /** Whether the last write of the list succeeded. */
+  /** Whether the last reconciliation of the list succeeded. After a failure the watches may be behind. */
   #trustsWatches = false
 
   constructor(options: KubernetesServiceOptions) {
@@ -209,18 +209,21 @@ export class KubernetesServiceController {
   }
 
   async #reconcileEndpoints(reasons: ReadonlySet<ReconcileReason<'objects'>>, signal: AbortSignal): Promise<void> {
-    const { reconciler, address } = this.#options
+    const { reconciler, address, served } = this.#options
     const onlyObjects = reasons.size === 1 && reasons.has('objects')
     if (!onlyObjects) await this.#refreshMembers(signal)
+    if (!this.#endpoints.hasSynced) await served?.untilUndenied(endpoints, signal)
     this.#noteDemand()
     this.#reportForeignPorts()
     const observed = this.#observed
-    if (address === undefined || reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed())) return
-    const ofSlices = [this.#slice, this.#secondSlice]
-    // After a failure the slices are read, because their watches may be behind.
-    const watched =
-      this.#trustsWatches && ofSlices.every((object) => object?.hasSynced !== false) ? observed : undefined
-    this.#trustsWatches = false
+    const isSatisfied = reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed()) ?? false
+    // The first reconciliation also finds a slice that no watch follows: one of this master's own family.
+    const isFirst = reasons.has('start')
+    const suffices = this.#trustsWatches && !isFirst
+    this.#trustsWatches = isSatisfied
+    if (address === undefined || (isSatisfied && !isFirst)) return
+    const hasSynced = [this.#slice, this.#secondSlice].every((object) => object?.hasSynced !== false)
+    const watched = hasSynced ? { ...observed, suffices } : undefined
     await reconciler.reconcileEndpoints(address, this.#ports, 'agreed', signal, watched)
     this.#trustsWatches = true
     this.#noteDemand()

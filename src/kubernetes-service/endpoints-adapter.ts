@@ -18,9 +18,9 @@ import {
 } from './endpoints-plan.ts'
 import type { ObjectWriter, Outcome, RemovableAction } from './guarded-writes/object-writer.ts'
 import { KUBERNETES_SERVICE } from './identity.ts'
-import type { ObservedEndpoints } from './reconcilers/endpoint-reconciler.ts'
+import type { ObservedEndpoints, WatchedList } from './reconcilers/endpoint-reconciler.ts'
 
-/** The stored objects. `slicesError`: why the slices could not be read; they then stay as they are. */
+/** The stored objects. `slicesError`: why the slices are not known; they then stay as they are. */
 export interface StoredEndpoints extends ObservedEndpoints {
   readonly slicesError?: RemoteError
 }
@@ -62,11 +62,11 @@ export class EndpointsAdapter {
   }
 
   /**
-   * Reads the stored objects, except the slices if the caller knows them from watches. The slices are older than the
+   * Reads the stored objects; the slices only if the watched ones do not suffice. The slices are older than the
    * Endpoints that they follow, so that no slice is overwritten from Endpoints that are older than the slice.
    */
-  async read(signal?: AbortSignal, watched?: ObservedEndpoints): Promise<StoredEndpoints> {
-    const slices = watched ?? (await this.#readSlices(signal).catch(unreadSlices))
+  async read(signal?: AbortSignal, watched?: WatchedList): Promise<StoredEndpoints> {
+    const slices = watched?.suffices ? watched : await this.#readSlices(signal).catch(insteadOf(watched))
     return { ...slices, endpoints: await this.getEndpoints(signal) }
   }
 
@@ -100,7 +100,7 @@ export class EndpointsAdapter {
   async reconcile(
     plan: (stored: StoredEndpoints) => Promise<ListPlan | undefined>,
     signal: AbortSignal,
-    watched?: ObservedEndpoints,
+    watched?: WatchedList,
   ): Promise<boolean> {
     const served = this.#served
     if (served?.isUnserved(endpointsResource) && (await served.confirmUnserved(endpointsResource, signal))) return true
@@ -115,7 +115,7 @@ export class EndpointsAdapter {
    * object separately: slices follow the plan even while the write of the Endpoints waits or fails (but see
    * {@link ListPlan.withoutLeases}). Rejects with {@link NoLiveMasters} if the plan is to refuse, with a conflict if
    * another client has changed or created the Endpoints meanwhile, and after the write of the Endpoints if the slices
-   * could not be read.
+   * are not known.
    */
   async execute(
     { endpoints: action, secondAddresses, withoutLeases = false }: ListPlan,
@@ -174,9 +174,11 @@ export class EndpointsAdapter {
   }
 }
 
-function unreadSlices(error: unknown): Omit<StoredEndpoints, 'endpoints'> {
-  if (!(error instanceof RemoteError)) throw error
-  return { slice: undefined, secondSlices: [], slicesError: error }
+function insteadOf(watched: ObservedEndpoints | undefined): (error: unknown) => Omit<StoredEndpoints, 'endpoints'> {
+  return (error) => {
+    if (!(error instanceof RemoteError)) throw error
+    return watched ?? { slice: undefined, secondSlices: [], slicesError: error }
+  }
 }
 
 /** For each slice: the action that makes it follow these Endpoints, and its current state. */

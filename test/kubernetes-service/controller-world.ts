@@ -11,6 +11,7 @@ import type {
   ListReconciler,
   ObservedEndpoints,
   ReconcilePorts,
+  WatchedList,
 } from '../../src/kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { seededRandom } from '../../src/runtime/random.ts'
@@ -33,7 +34,7 @@ export class Members implements ListReconciler {
   reads = 0
   readonly writes: [ip: string, port: number | undefined, ports: ReconcilePorts][] = []
   /** The watched objects that the controller gave for each write of the list. */
-  readonly watched: (ObservedEndpoints | undefined)[] = []
+  readonly watched: (WatchedList | undefined)[] = []
   /** The objects that the controller last showed, and whether it asked for the ports to be corrected. */
   seen: ObservedEndpoints | undefined
   corrects: boolean | undefined
@@ -48,7 +49,7 @@ export class Members implements ListReconciler {
     [port]: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
-    watched?: ObservedEndpoints,
+    watched?: WatchedList,
   ): Promise<void> {
     this.writes.push([text, port?.port, reconcilePorts])
     this.watched.push(watched)

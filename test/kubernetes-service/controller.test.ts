@@ -72,7 +72,7 @@ test('the Service waits for its watch, the list for at most 5 s for its own', as
       const isDue = isService || opensAfterMs > 5_000
       assert.deepEqual([lists, world.asked()[0]], [[isDue, isDue], !isService && isDue ? 'create services' : undefined])
       // Slices that their watch does not know are read.
-      if (plural === 'endpointslices') assert.ok(members.watched.every((slices) => slices === undefined))
+      if (plural === 'endpointslices') assert.ok(members.watched.every((watched) => watched === undefined))
       opened.resolve()
       await world.time.advance(1)
       if (isService || !isDue) assert.deepEqual(world.asked(), ['create services'])
@@ -81,25 +81,38 @@ test('the Service waits for its watch, the list for at most 5 s for its own', as
   }
 })
 
-test('a reconciliation of the list gets the slices of the watches, except the first one and after a failure', async (t) => {
+test('the watched slices suffice for each reconciliation of the list, except the first one and after a failure', async (t) => {
   const members = new Members()
-  members.satisfied = false
   const { time, controller, putSlice } = await controllerWorld(t, { reconciler: members })
   await putSlice('kubernetes', 'IPv4')
   const after = async (): Promise<boolean | undefined> => {
     members.watched.length = 0
     controller.request()
     await time.advance(1)
-    const [slices] = members.watched
-    return slices && slices.slice?.metadata?.name === 'kubernetes'
+    const [watched] = members.watched
+    assert.equal(watched?.slice?.metadata?.name, watched && 'kubernetes')
+    return watched?.suffices
   }
   await time.advance(1)
-  assert.equal(members.watched[0], undefined)
+  assert.deepEqual(
+    members.watched.map((watched) => watched?.suffices),
+    [false],
+    'the first one reads the slices even if the watches show the list in sync',
+  )
+  assert.equal(await after(), undefined, 'in sync')
+  members.satisfied = false
   assert.equal(await after(), true)
   members.write = () => Promise.reject(new KubeError('Conflict', 'changed'))
   assert.equal(await after(), true)
   members.write = async () => {}
+  assert.equal(await after(), false)
+  assert.equal(await after(), true)
+  members.write = () => Promise.reject(new KubeError('Conflict', 'changed'))
+  await after()
+  // Another master has written the list, and the watches have delivered that.
+  members.satisfied = true
   assert.equal(await after(), undefined)
+  members.satisfied = false
   assert.equal(await after(), true)
 })
 
@@ -233,6 +246,9 @@ test("a list that is not in sync is written, with 'agreed' as the mode for its p
   const world = await controllerWorld(t, { reconciler: members })
   const { time, controller } = world
   await time.advance(1_000)
+  members.writes.length = 0
+  controller.request()
+  await time.advance(1)
   assert.deepEqual(members.writes, [])
   members.satisfied = false
   members.agreed = false

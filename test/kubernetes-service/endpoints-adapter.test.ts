@@ -162,10 +162,26 @@ test('while slices cannot be read, the Endpoints are written and the slices stay
   }
 })
 
+test('while slices cannot be read, the watched ones are used', async () => {
+  const { adapter, server, list, listed, calls } = open()
+  await list(one)
+  const watched = { ...(await adapter.read(signal)), suffices: false }
+  server.refuse = (call) => (call.startsWith('get endpointslices') ? away : undefined)
+  calls.length = 0
+  await adapter.reconcile(async (stored) => planOf(stored, two, []), signal, watched)
+  assert.deepEqual(calls.slice(0, 4).toSorted(), [
+    'get endpoints kubernetes',
+    'get endpointslices kubernetes',
+    'get endpointslices kubernetes-ipv4',
+    'get endpointslices kubernetes-ipv6',
+  ])
+  assert.deepEqual(listed().slice(0, 2), [two, two])
+})
+
 test('slices that are known from watches are not read, and their resourceVersions guard the writes', async () => {
   const { adapter, api, list, listed, calls } = open()
   await list(one)
-  const watched = await adapter.read(signal)
+  const watched = { ...(await adapter.read(signal)), suffices: true }
   const listWatched = (addresses: readonly string[]) =>
     adapter.reconcile(async (stored) => planOf(stored, addresses, []), signal, watched)
   calls.length = 0

@@ -16,7 +16,7 @@ import type { EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
 import { isHeldBy, othersPerhapsReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
-import type { ListReconciler, ObservedEndpoints, ReconcilePorts } from '../reconcilers/endpoint-reconciler.ts'
+import type { ListReconciler, ObservedEndpoints, WatchedList } from '../reconcilers/endpoint-reconciler.ts'
 import { addressesForList, isFleetDualStack, listedInBoth, secondAddressesForList } from './fleet.ts'
 import { failsByEtcd } from './readiness.ts'
 import {
@@ -162,9 +162,9 @@ export class MembershipRunner implements ListReconciler {
   async reconcileEndpoints(
     _ip: Address,
     _ports: readonly EndpointPort[],
-    reconcilePorts: ReconcilePorts,
+    reconcilePorts: boolean | 'agreed',
     signal: AbortSignal,
-    watched?: ObservedEndpoints,
+    watched?: WatchedList,
   ): Promise<void> {
     await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return

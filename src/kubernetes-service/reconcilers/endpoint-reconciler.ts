@@ -20,6 +20,14 @@ export interface ObservedEndpoints {
 }
 
 /**
+ * `suffices`: whether guarded writes may be based on the watched slices, which saves a read. If not, the slices are
+ * read, and the watched ones are used only if that fails.
+ */
+export interface WatchedList extends ObservedEndpoints {
+  readonly suffices: boolean
+}
+
+/**
  * Decides which addresses `default/kubernetes` lists, and writes them, while this master runs.
  *
  * Calls of {@link reconcileEndpoints} never overlap, but {@link refreshMembers} may run beside one. A rejected call of
@@ -29,16 +37,15 @@ export interface ObservedEndpoints {
  */
 export interface ListReconciler {
   /**
-   * Announces this master, whose address is `ip`, and reconciles the Endpoints and their slices. `watched`: the
-   * objects by their watches, whose slices suffice for guarded writes and save a read. Undefined after a failed call,
-   * and until the watches of the slices have synced.
+   * Announces this master, whose address is `ip`, and reconciles the Endpoints and their slices. `watched`: the objects
+   * by their watches; undefined until the watches of the slices have synced.
    */
   reconcileEndpoints(
     ip: Address,
     ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
-    watched?: ObservedEndpoints,
+    watched?: WatchedList,
   ): Promise<void>
   /** Whether the cached objects need no change. Left out: every reconciliation calls {@link reconcileEndpoints}. */
   isSatisfied?(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean

@@ -4,7 +4,13 @@ import type { Logger } from '../../telemetry/logger.ts'
 import type { EndpointsAdapter, StoredEndpoints } from '../endpoints-adapter.ts'
 import { type EndpointsAction, type EndpointsObservation, planEndpoints } from '../endpoints-plan.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
-import type { EndpointReconciler, LeaveResult, ObservedEndpoints, ReconcilePorts } from './endpoint-reconciler.ts'
+import type {
+  EndpointReconciler,
+  LeaveResult,
+  ObservedEndpoints,
+  ReconcilePorts,
+  WatchedList,
+} from './endpoint-reconciler.ts'
 
 const CORRECTIONS_PER_INTERVAL = 3
 
@@ -52,7 +58,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     ports: readonly EndpointPort[],
     reconcilePorts: ReconcilePorts,
     signal: AbortSignal,
-    watched?: ObservedEndpoints,
+    watched?: WatchedList,
   ): Promise<void> {
     if (this.#stopped) return
     const stored = await this.#read(signal, watched)
@@ -152,7 +158,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
     return this.#options.adapter.execute({ endpoints, secondAddresses: [], withoutLeases: true }, stored, signal)
   }
 
-  async #read(signal: AbortSignal, watched?: ObservedEndpoints): Promise<StoredEndpoints> {
+  async #read(signal: AbortSignal, watched?: WatchedList): Promise<StoredEndpoints> {
     const stored = await this.#options.adapter.read(signal, watched)
     this.#lastRead = stored.endpoints
     return stored

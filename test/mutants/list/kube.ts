@@ -18,8 +18,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'a-restored-store-goes-unnoticed': {
     broken: 'After a backup was restored, every live read is taken for an old answer while the watch stays silent.',
     file: 'kube/followed-object.ts',
-    text: 'if (this.#outdated === events) this.#startAnew(live)',
-    instead: 'if (this.#outdated === events + 1) this.#startAnew(live)',
+    text: 'if (isNewer(this.current, live) && this.#outdated !== events) {',
+    instead: 'if (isNewer(this.current, live)) {',
     tests: ['kube/followed-object.test.ts'],
   },
   'credentials-that-no-connection-takes': {

@@ -78,10 +78,11 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'read-the-slices-last': {
     broken: 'Reads the slices after the Endpoints that they follow.',
     file: 'kubernetes-service/endpoints-adapter.ts',
-    text: `    const slices = watched ?? (await this.#readSlices(signal).catch(unreadSlices))
+    text: `    const slices = watched?.suffices ? watched : await this.#readSlices(signal).catch(insteadOf(watched))
     return { ...slices, endpoints: await this.getEndpoints(signal) }`,
     instead: `    const endpoints = await this.getEndpoints(signal)
-    return { ...(watched ?? (await this.#readSlices(signal).catch(unreadSlices))), endpoints }`,
+    const slices = watched?.suffices ? watched : await this.#readSlices(signal).catch(insteadOf(watched))
+    return { ...slices, endpoints }`,
     tests: ['kubernetes-service/dual-stack-adapter.test.ts', 'kubernetes-service/other-writers.test.ts'],
   },
   'suspect-a-master-that-has-left': {

@@ -48,9 +48,9 @@ export class LeaseGrants {
   /**
    * Requests the two grants at once, because the slower a renewal is, the less time the lease has until the next
    * renewal: a lease of 3 s expired when each request took 400 ms. The two TTLs begin apart by at most the time that
-   * the requests took. If that is too much, or a minimum of the store makes the TTLs equal, the record's grant is
-   * requested again, for longer than the lease's grant. This additional request could cost a slow store the lease, so
-   * the next renewal requests a record that lasts longer from the start.
+   * the requests took. If that is too much for the granted TTLs, which a minimum of the store may make equal, the
+   * record's grant is requested again, for longer than the lease's grant. This additional request could cost a slow
+   * store the lease, so the next renewal requests a record that lasts longer from the start.
    */
   async request(
     listed: boolean,
@@ -67,10 +67,9 @@ export class LeaseGrants {
     const grantedS = Number(lease.grantedSeconds)
     this.#logRaised(seconds, grantedS)
     const tookMs = clock.monotonicMs() - times.askedMs
-    const isFar = (outlastsS: number): boolean => tookMs > outlastsS * 1000 - RECORD_MARGIN_MS
-    this.#outlastsS = isFar(OUTLASTS_S) ? OUTLASTS_SLOW_S : OUTLASTS_S
-    const isShort = isFar(outlastsS) || record.grantedSeconds <= grantedS
-    const last = isShort ? await grant(grantedS + outlastsS) : record
+    const isShort = (differenceS: number): boolean => tookMs > differenceS * 1000 - RECORD_MARGIN_MS
+    this.#outlastsS = isShort(OUTLASTS_S) ? OUTLASTS_SLOW_S : OUTLASTS_S
+    const last = isShort(Number(record.grantedSeconds) - grantedS) ? await grant(grantedS + outlastsS) : record
     return { lease: lease.id, record: last.id, ...times }
   }
 

@@ -119,6 +119,29 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
   })
 }
 
+test('on a slow store that lengthens TTLs the granted TTLs decide whether the record outlasts its lease', async () => {
+  const { time, etcd, open } = openWorld('etcd', { leastTtlSeconds: 8 })
+  const master = open({ ttlMs: 6_000 })
+  const clock = time.view()
+  let delays: readonly number[] = [700, 700]
+  let grants = 0
+  master.fault = ({ method }, place) =>
+    method === 'grantLease' && place === 'before' ? sleep(clock, delays[grants++] ?? 0) : undefined
+  const renew = async (): Promise<void> => {
+    grants = 0
+    const renewed = master.leases.update(self, signal)
+    await time.advance(2_000)
+    await renewed
+  }
+  await renew()
+  // The store raises the TTL of the lease to 8 s, and the record gets 9 s.
+  delays = [1_250, 10]
+  await renew()
+  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
+  while (!(await missing(leaseKey))) await time.advance(50)
+  assert.equal(await missing(recordKey), false)
+})
+
 test('on a store that lengthens TTLs a record outlasts its lease even after both TTLs have started anew', async () => {
   const { time, store, etcd, open } = openWorld('etcd', { leastTtlSeconds: 4 })
   await open({ ttlMs: 3_000 }).leases.update(self, signal)

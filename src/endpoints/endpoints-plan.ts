@@ -7,7 +7,7 @@ import {
 } from '../kube/resources.ts'
 import { hasClusterIp, lastChangeTriggerTime, selectsPods } from '../workloads/pod-rules.ts'
 import { type Labels, sameLabels } from '../workloads/selector-index.ts'
-import { type EndpointSubset, subsetOf } from '../workloads/subsets.ts'
+import { type EndpointSubset, MOST_OFFERS, subsetOf } from '../workloads/subsets.ts'
 import { repackSubsets, sameSubsets } from './subsets.ts'
 import { wantedSubsets } from './wanted-subsets.ts'
 
@@ -76,7 +76,9 @@ function isInSync(current: Endpoints, service: Service, subsets: readonly Endpoi
   if (sameSubsets(current.subsets, subsets)) return true
   // Another writer may have packed the same addresses differently. If the list is truncated, only equal packing counts,
   // because truncation of another packing retains other addresses.
-  return !cut && offersOf(current.subsets) === offersOf(subsets) && sameSubsets(repackSubsets(current.subsets), subsets)
+  const offers = offersOf(current.subsets)
+  if (cut || offers > MOST_OFFERS || offers !== offersOf(subsets)) return false
+  return sameSubsets(repackSubsets(current.subsets), subsets)
 }
 
 /**

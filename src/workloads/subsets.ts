@@ -56,7 +56,7 @@ interface Offered {
  * (upstream's `RepackSubsets`, but the resulting subsets are in the order of their first ports). An address is
  * identified by its IP and the uid of its Pod; of several entries the first is taken. An address that is both ready and
  * not ready for a port counts as not ready.
- * @throws Error for more than {@link MOST_OFFERS} pairs of ports and addresses.
+ * @throws Error for more than {@link MOST_OFFERS} pairs of an address and a port that several subsets list.
  */
 export function packedSubsets(subsets: readonly EndpointSubset[]): readonly EndpointSubset[] {
   const only = subsets.length === 1 ? subsets[0] : undefined
@@ -64,10 +64,10 @@ export function packedSubsets(subsets: readonly EndpointSubset[]): readonly Endp
 }
 
 /**
- * Endpoints of 1.5 MB can list thousands of ports and tens of thousands of addresses. Their pairs would fill the
- * memory.
+ * Endpoints of 150 kB can have a million pairs to repack, which would block the renewals of the lease for seconds.
+ * Subsets without a common port have no more pairs than addresses, because their ports share one object `offers`.
  */
-const MOST_OFFERS = 1_000_000
+export const MOST_OFFERS = 10_000
 
 /** Ports that are in the same subsets share one object `offers`. Throws beyond {@link MOST_OFFERS}. */
 function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
@@ -92,8 +92,12 @@ function offersByPort(subsets: readonly EndpointSubset[]): readonly Offered[] {
     const offers: Offers = new Map()
     for (const place of places) {
       const { ready = [], notReady = [] } = listed[place] ?? {}
-      count += ready.length + notReady.length
-      if (count > MOST_OFFERS) throw new Error(`Endpoints with more than ${MOST_OFFERS} pairs of ports and addresses`)
+      if (places.size > 1) count += ready.length + notReady.length
+      if (count > MOST_OFFERS) {
+        throw new Error(
+          `Endpoints with more than ${MOST_OFFERS} pairs of an address and a port that several subsets list`,
+        )
+      }
       for (const address of ready) if (offers.get(address) !== false) offers.set(address, true)
       for (const address of notReady) offers.set(address, false)
     }

@@ -128,6 +128,20 @@ test('Endpoints of too many Pods without the over-capacity annotation are writte
   assert.equal(stored(action).metadata?.annotations?.[overCapacity], 'truncated')
 })
 
+test('Endpoints that another writer packed in too many pieces to compare are written', () => {
+  const pods = many(1_000)
+  const splitAfter = (count: number) => {
+    const ports = Array.from({ length: count }, (_, n) => port({ name: `p${n}`, port: 80 + n, targetPort: 80 + n }))
+    const split = service({ ports })
+    const whole = stored(planEndpoints({ service: split, pods, current: undefined }))
+    const [{ addresses = [], ports: listed = [] } = {}] = whole.subsets ?? []
+    const rest = listed.map((port) => ({ addresses: addresses.slice(500), ports: [port] }))
+    const current = { ...whole, subsets: [{ addresses: addresses.slice(0, 500), ports: listed }, ...rest] }
+    return planEndpoints({ service: split, pods, current }).type
+  }
+  assert.deepEqual([splitAfter(10), splitAfter(11)], ['none', 'update'])
+})
+
 test('a missing headless label alone causes no write', () => {
   const headless = service({ clusterIP: 'None' })
   const current = stored(planEndpoints({ service: headless, pods: [], current: undefined }))

@@ -52,12 +52,27 @@ test('many ports of many addresses are packed once, and too many pairs are refus
     Array.from({ length: count }, (_, index) => ({ name: `p${from + index}`, port: from + index, protocol: 'TCP' }))
   const [packed, ...others] = packedSubsets([{ addresses, ports: portsFrom(1, 1_000) }])
   assert.deepEqual([packed?.addresses?.length, packed?.ports?.length, others.length], [5_000, 1_000, 0])
-  // Each port is in other subsets than the others, so nothing can be shared.
-  const subsets = Array.from({ length: 10 }, (_, place) => ({
-    addresses: addresses.slice(500 * place, 500 * (place + 1)),
-    ports: portsFrom(1, 1_000).filter(({ port }) => (port >> place) & 1),
-  }))
-  assert.throws(() => packedSubsets(subsets), /^Error: Endpoints with more than 1000000 pairs of ports and addresses$/)
+  // Each port is in a subset with all addresses, and in one with a single address.
+  const overlapping = (count: number): readonly EndpointSubset[] => [
+    { addresses: addresses.slice(0, 1_000), ports: portsFrom(1, count) },
+    ...portsFrom(1, count).map((port) => ({ addresses: [{ ip: `192.0.2.${port.port % 256}` }], ports: [port] })),
+  ]
+  assert.equal(packedSubsets(overlapping(9)).length, 9)
+  const refusal = /^Error: Endpoints with more than 10000 pairs of an address and a port that several subsets list$/
+  assert.throws(() => packedSubsets(overlapping(10)), refusal)
+  assert.throws(() => packedSubsets(overlapping(990)), refusal)
+})
+
+test('subsets without a common port are packed, no matter how many addresses they have', () => {
+  const addresses = Array.from({ length: 6_000 }, (_, index) => ({ ip: `10.0.${index >> 8}.${index & 255}` }))
+  const given = [80, 81].map((port) => ({ addresses: port === 80 ? addresses : addresses.slice(1), ports: [{ port }] }))
+  assert.deepEqual(
+    packedSubsets(given).map(({ addresses, ports }) => [addresses?.length, ports?.[0]?.port]),
+    [
+      [6_000, 80],
+      [5_999, 81],
+    ],
+  )
 })
 
 test('addresses with the same IP and target uid are merged, and the first one is retained', () => {

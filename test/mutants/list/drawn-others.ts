@@ -325,8 +325,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'endpoints-endpoints-plan-negation': {
     broken: 'isInSync:: drops the "not" of !cut.',
     file: 'endpoints/endpoints-plan.ts',
-    text: 'return !cut && offersOf(current.subsets)',
-    instead: 'return cut && offersOf(current.subsets)',
+    text: 'if (cut || offers > MOST_OFFERS',
+    instead: 'if (!cut || offers > MOST_OFFERS',
     tests: ['endpoints/endpoints-plan.property.test.ts'],
   },
   'endpoints-subsets-branch': {

@@ -191,11 +191,16 @@ const binary: Readonly<Record<string, number>> = { Ki: 10, Mi: 20, Gi: 30, Ti: 4
 
 const form = /^([+-]?)(\d*)(?:\.(\d*))?(?:([eE])([+-]?\d{1,3})|([KMGTPE]i|[numkMGTPE])?)$/
 
+/** A quantity with a million digits would take seconds. */
+const LONGEST_QUANTITY = 64
+
 /**
  * The amount of a quantity of the API, in billionths: `2`, `1500m`, `0.5`, `1Ki`, `1e3`. Fractions of a billionth are
- * rounded away from zero, as `resource.Quantity` does. Undefined for a malformed quantity.
+ * rounded away from zero, as `resource.Quantity` does. Undefined for a malformed quantity, and for one of more than
+ * {@link LONGEST_QUANTITY} characters.
  */
 export function nanosOf(text: string): bigint | undefined {
+  if (text.length > LONGEST_QUANTITY) return undefined
   const match = form.exec(text)
   if (match === null) return undefined
   const [, sign, whole = '', fraction = '', exponentSign, exponent = '', suffix = ''] = match

@@ -40,6 +40,11 @@ test('an invalid quantity is undefined', () => {
   }
 })
 
+test('a quantity of more than 64 characters is undefined', () => {
+  assert.equal(nanosOf('9'.repeat(64)), 10n ** 73n - 10n ** 9n)
+  for (const text of ['9'.repeat(65), `.${'9'.repeat(64)}`]) assert.equal(nanosOf(text), undefined, text)
+})
+
 function node(zone: string | undefined, cpu: string | undefined, labels: Readonly<Record<string, string>> = {}): Node {
   return {
     metadata: { labels: { ...labels, ...(zone === undefined ? {} : { 'topology.kubernetes.io/zone': zone }) } },

@@ -241,6 +241,8 @@ export class EndpointPool {
         baseUrl: connection.authority,
         sessionManager: connection,
         acceptCompression: [],
+        // Each unknown field would be an object: 700 MB for an answer of 2 MiB.
+        binaryOptions: { readUnknownFields: false },
         readMaxBytes: READ_MAX_BYTES,
         defaultTimeoutMs: requestTimeoutMs,
       })

@@ -72,6 +72,20 @@ for (const [name, code, respond] of [
   })
 }
 
+test('unknown fields of an answer take no memory', async (t) => {
+  const fields = Buffer.alloc(2_000_000, Buffer.from([0x78, 0]))
+  const { url } = await startServer(t, (stream) => {
+    stream.respond(grpc, { waitForTrailers: true })
+    stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+    stream.end(Buffer.concat([envelope(fields.length), fields]))
+  })
+  const etcd = openClient(t, [url])
+  const before = process.memoryUsage().rss
+  assert.equal(await etcd.get('/a', patient), undefined)
+  const grown = process.memoryUsage().rss - before
+  assert.ok(grown < 100 * 1024 * 1024, `${grown} bytes`)
+})
+
 /** The header of a message that states a length of `length` bytes. */
 function envelope(length: number): Buffer {
   const head = Buffer.alloc(5)

@@ -5,6 +5,7 @@ import { systemRandom } from '../runtime/system-clock.ts'
 import { expiryReporter } from '../telemetry/expiry.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import type { Metrics } from '../telemetry/metrics.ts'
+import { oneLine } from '../telemetry/secrets.ts'
 import { defaultTimes } from './connect-connection.ts'
 import { type CredentialFiles, EtcdCredentials } from './connect-credentials.ts'
 import { withRight } from './connect-failure.ts'
@@ -121,7 +122,7 @@ class ConnectedEtcd implements EtcdKv {
   grantLease(ttlSeconds: number, signal: AbortSignal): Promise<LeaseGrant> {
     return this.#pool.ask('repeatable', signal, async ({ lease }, signal) => {
       const granted = await lease.leaseGrant({ TTL: BigInt(ttlSeconds) }, { signal, headers: requireLeader })
-      if (granted.error !== '') throw new EtcdError('Refused', granted.error)
+      if (granted.error !== '') throw new EtcdError('Refused', oneLine(granted.error, 200))
       return { id: granted.ID, grantedSeconds: granted.TTL }
     })
   }

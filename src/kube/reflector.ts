@@ -4,6 +4,7 @@ import { type Random, randomInteger } from '../runtime/random.ts'
 import { SlicedWork } from '../runtime/steps.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Counter, Metrics } from '../telemetry/metrics.ts'
+import { oneLine } from '../telemetry/secrets.ts'
 import type { KubeApi, ListQuery, Status, WatchEvent, WatchQuery } from './api.ts'
 import { nextPage } from './api-wrappers.ts'
 import type { AvailabilityReporter } from './availability.ts'
@@ -380,11 +381,10 @@ export function describeSelection(resource: Resource<KubeObject>, query: Selecti
 }
 
 function errorEvent(source: string, status: Status): KubeError {
-  const { reason } = status
+  const { reason = 'an ERROR event', code } = status
   const expired = reason === 'Expired' || reason === 'Gone'
-  const httpStatus = typeof status.code === 'number' ? status.code : expired ? 410 : 500
-  const details = { httpStatus, status }
-  return new KubeError(codeOf(httpStatus, reason), `watch ${source}: ${reason ?? 'an ERROR event'}`, details)
+  const httpStatus = typeof code === 'number' ? code : expired ? 410 : 500
+  return new KubeError(codeOf(httpStatus, reason), `watch ${source}: ${oneLine(reason, 80)}`, { httpStatus, status })
 }
 
 function endedAtOnce(source: string, phase: 'streaming' | 'paging' | 'watching'): KubeError {

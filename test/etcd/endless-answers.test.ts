@@ -73,18 +73,30 @@ for (const [name, code, respond] of [
 }
 
 test('unknown fields of an answer take no memory', async (t) => {
-  const fields = Buffer.alloc(2_000_000, Buffer.from([0x78, 0]))
-  const { url } = await startServer(t, (stream) => {
-    stream.respond(grpc, { waitForTrailers: true })
-    stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
-    stream.end(Buffer.concat([envelope(fields.length), fields]))
-  })
+  const { url } = await startServer(t, answering(Buffer.alloc(2_000_000, Buffer.from([0x78, 0]))))
   const etcd = openClient(t, [url])
   const before = process.memoryUsage().rss
   assert.equal(await etcd.get('/a', patient), undefined)
   const grown = process.memoryUsage().rss - before
   assert.ok(grown < 100 * 1024 * 1024, `${grown} bytes`)
 })
+
+test('the error in the grant of a lease is reported in one line of at most 200 characters', async (t) => {
+  // The number 4 is `error`. Its length is 2,000.
+  const fields = Buffer.concat([Buffer.from([0x22, 0xd0, 0x0f]), Buffer.from('\n\x1b[31m'.padEnd(2_000, 'x'))])
+  const { url } = await startServer(t, answering(fields))
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: there must be none
+  await refusedWith('Refused', openClient(t, [url]).grantLease(15, patient), /: \[31mx{196}…$/, /^[^\x00-\x1f]+$/)
+})
+
+/** Answers a request with one message. */
+function answering(message: Buffer): (stream: ServerHttp2Stream) => void {
+  return (stream) => {
+    stream.respond(grpc, { waitForTrailers: true })
+    stream.on('wantTrailers', () => stream.sendTrailers({ 'grpc-status': '0' }))
+    stream.end(Buffer.concat([envelope(message.length), message]))
+  }
+}
 
 /** The header of a message that states a length of `length` bytes. */
 function envelope(length: number): Buffer {

@@ -80,7 +80,7 @@ function start(api: ScriptedApi, sinkError?: Error, objectMs = 0, onObject = () 
     assert.equal(api.openWatches, 0, 'watches left open')
     assert.equal(clock.pending(), 0, 'timers left behind')
   }
-  return { time, clock, reflector, availability, reported, run, logged, stop, metrics, controller }
+  return { time, clock, reflector, availability, reported, run, logger, logged, stop, metrics, controller }
 }
 
 /** Answers a streaming list with one Service at resourceVersion 5, and accepts every other watch. */
@@ -497,6 +497,17 @@ for (const { name, happens, relists } of troubles) {
     await stop()
   })
 }
+
+test('the reason in an ERROR event is logged as one line of at most 80 characters', async () => {
+  const api = streamingApi()
+  const { time, stop, logger } = start(api)
+  await time.advance(30_000)
+  api.lastWatch.send({ type: 'ERROR', object: { code: 500, reason: `\n\u001b[31m${'x'.repeat(1_000)}` } })
+  await time.advance(1_000)
+  const messages = logger.lines.map(({ fields }) => (fields.error as Error | undefined)?.message)
+  assert.ok(messages.includes(`watch services: [31m${'x'.repeat(76)}…`), messages.join('\n').slice(0, 1_000))
+  await stop()
+})
 
 test('an outage that begins with a broken watch lasts until the next watch is open', async () => {
   const api = streamingApi()

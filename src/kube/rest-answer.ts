@@ -183,14 +183,21 @@ function retryAfterMs(headers: Readonly<Record<string, string>>): number | undef
 
 const REMEMBERED = 1000
 
+/** A header of 16 KiB can contain a thousand texts. */
+const MOST_WARNINGS = 5
+
 /** We write Endpoints because kube-apiserver does, and clients may still read them. So this warning is expected. */
 const EXPECTED = 'v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice'
 
-/** The texts of a Warning header (RFC 7234 section 5.5). Kubernetes sends `299 - "text"`, separated by commas. */
+/**
+ * The first {@link MOST_WARNINGS} texts of a Warning header (RFC 7234 section 5.5). Kubernetes sends `299 - "text"`,
+ * separated by commas.
+ */
 function parseWarnings(header: string): string[] {
   const texts: string[] = []
   for (const match of header.matchAll(/\b299 [^\s"]+ "((?:[^"\\]|\\.)*)"/g)) {
     texts.push((match[1] ?? '').replace(/\\(.)/g, '$1'))
+    if (texts.length === MOST_WARNINGS) break
   }
   return texts
 }

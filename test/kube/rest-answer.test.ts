@@ -243,6 +243,15 @@ test('the deprecation of Endpoints is logged at level debug, any other deprecati
   )
 })
 
+test('of one answer at most five warning texts are logged', () => {
+  const logger = memoryLogger()
+  warnOnce(logger)(Array.from({ length: 1_000 }, (_, index) => `299 - "${index}"`).join(', '))
+  assert.deepEqual(
+    logger.lines.map(({ fields }) => fields.warning),
+    ['0', '1', '2', '3', '4'],
+  )
+})
+
 test('a thousand warning texts are remembered, and then all are forgotten at once', () => {
   const logger = memoryLogger()
   const warn = warnOnce(logger)

@@ -1,4 +1,3 @@
-import { readFile } from 'node:fs/promises'
 import { inProcessTransport } from '../apiserver/api-server.ts'
 import {
   defaultNamespace,
@@ -14,6 +13,7 @@ import { isRecord } from '../kube/resources.ts'
 import { shellWord } from '../runtime/shell.ts'
 import { aborted } from '../runtime/signals.ts'
 import { systemClock, systemRandom } from '../runtime/system-clock.ts'
+import { readStart } from '../runtime/system-file.ts'
 import { limitHeap } from '../runtime/system-heap.ts'
 import { type Logger, silentLogger } from '../telemetry/logger.ts'
 import { writtenKubeconfig } from './kubeconfig-file.ts'
@@ -116,7 +116,8 @@ async function loadPageSource({ server }: StartedApiServer): Promise<StatusSourc
  */
 async function definitionsIn(file: string): Promise<readonly object[]> {
   const { parseYamlDocuments } = await import('../documents/yaml.ts')
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+  // A character has at most three bytes for each of its UTF-16 units, which the limit counts.
+  const text = await readStart(file, 3 * MAX_CRD_LENGTH).catch((cause: unknown) => {
     throw new InvalidInputError([{ where: '--crd', message: `${file}: ${unreadableReason(cause)}` }], { cause })
   })
   const definitions = parseYamlDocuments(text, file, MAX_CRD_LENGTH)

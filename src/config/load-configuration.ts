@@ -1,10 +1,10 @@
-import { readFile } from 'node:fs/promises'
 import type { EtcdStore } from '../bootstrap/master-options.ts'
 import type { Rule } from '../documents/option.ts'
 import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 import type { YamlDocument } from '../documents/yaml.ts'
 import type { ConnectEtcdOptions } from '../etcd/connect-etcd.ts'
 import { parseEndpoint } from '../etcd/options.ts'
+import { readStart } from '../runtime/system-file.ts'
 import type { Configuration } from './configuration.ts'
 import { type Flags, type Resolved, resolveConfiguration } from './resolve.ts'
 
@@ -23,7 +23,7 @@ export async function loadConfiguration(flags: Flags, rules?: readonly Rule<Conf
  * {@link InvalidInputError}.
  */
 export async function loadYaml(file: string, where: string): Promise<YamlDocument> {
-  const text = await readFile(file, 'utf8').catch((cause: unknown) => {
+  const text = await readStart(file).catch((cause: unknown) => {
     throw new InvalidInputError([{ where, message: `cannot read ${file}: ${unreadableReason(cause)}` }], { cause })
   })
   const { parseYaml } = await import('../documents/yaml.ts')

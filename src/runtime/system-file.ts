@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { getOrMake } from './memo.ts'
 
-const readings = new Map<string, Promise<string>>()
+const readings = new Map<string, Promise<Buffer>>()
 
 /**
  * The largest file that is read, in bytes: no Secret is larger. Reading and parsing a much larger file would delay
@@ -20,8 +20,20 @@ const CHUNK_BYTES = 64 * 1024
  * Callers share a reading that is in progress. Otherwise each reading that hangs, such as on a network file system
  * whose server is gone, would take another of the four threads in which Node reads files and resolves host names.
  */
-export function readText(file: string): Promise<string> {
-  return getOrMake(readings, file, () => readAll(file).finally(() => readings.delete(file)))
+export async function readText(file: string): Promise<string> {
+  const bytes = await read(file, MOST_BYTES)
+  if (bytes.length > MOST_BYTES) throw Object.assign(new Error('it has more than 1 MiB'), { code: 'EFBIG' })
+  return bytes.toString()
+}
+
+/** As {@link readText}, but of a file with more than `most` bytes the text of the first `most` + 1. */
+export async function readStart(file: string, most = MOST_BYTES): Promise<string> {
+  return (await read(file, most)).toString()
+}
+
+function read(file: string, most: number): Promise<Buffer> {
+  const key = `${most} ${file}`
+  return getOrMake(readings, key, () => readBeyond(file, most).finally(() => readings.delete(key)))
 }
 
 /**
@@ -38,20 +50,21 @@ export function exitDespiteReadings(): void {
   })
 }
 
-async function readAll(file: string): Promise<string> {
+/** All bytes of a file, or the first `most` + 1. */
+async function readBeyond(file: string, most: number): Promise<Buffer> {
   const handle = await open(file)
   try {
     const chunks: Buffer[] = []
     let size = 0
     // The size that the system reports limits nothing: it is 0 for a FIFO or a device, and a file can grow.
-    while (size <= MOST_BYTES) {
-      const length = Math.min(CHUNK_BYTES, MOST_BYTES + 1 - size)
+    while (size <= most) {
+      const length = Math.min(CHUNK_BYTES, most + 1 - size)
       const { bytesRead, buffer } = await handle.read(Buffer.allocUnsafe(length), 0, length)
-      if (bytesRead === 0) return Buffer.concat(chunks).toString()
+      if (bytesRead === 0) break
       chunks.push(buffer.subarray(0, bytesRead))
       size += bytesRead
     }
-    throw Object.assign(new Error('it has more than 1 MiB'), { code: 'EFBIG' })
+    return Buffer.concat(chunks)
   } finally {
     await handle.close()
   }

@@ -110,6 +110,11 @@ suite('the command line', { concurrency: 2 }, () => {
     ])
   })
 
+  test('an endless configuration file is refused without being read on', async (t) => {
+    const { stderr } = await runProgram(t, ['config', 'check', '--config', '/dev/zero'])
+    assert.deepEqual(stderr, ['/dev/zero: is larger than 256 KiB'])
+  })
+
   test('config print shows effective values as YAML and as JSON', async (t) => {
     const flags = ['config', 'print', '--embedded', '--secure-port=7443', '--dry-run=false']
     const yaml = await runProgram(t, flags)

@@ -139,6 +139,11 @@ suite('serve', { concurrency: 2 }, () => {
     assert.deepEqual([code, stderr], [2, ['--crd: /nowhere.yaml: no such file']])
   })
 
+  test('an endless --crd file is refused without being read on', async (t) => {
+    const { code, stderr } = await runProgram(t, ['serve', '--crd', '/dev/zero'])
+    assert.deepEqual([code, stderr], [2, ['/dev/zero: is larger than 4096 KiB']])
+  })
+
   test('--fault affects only the requests that --fault-path selects', async (t) => {
     const path = '/api/v1/namespaces/default/configmaps'
     const { kubeconfig } = await served(t, '--fault=status=503', `--fault-path=${path}`)

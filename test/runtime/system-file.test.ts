@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { test } from 'node:test'
-import { readText } from '../../src/runtime/system-file.ts'
+import { readStart, readText } from '../../src/runtime/system-file.ts'
 import { tempDir } from '../support/temp-dir.ts'
 
 test('readText reads files up to 1 MiB and rejects larger or missing ones', async (t) => {
@@ -26,4 +26,17 @@ test('readText reads at most 1 MiB from a FIFO, whose size is unknown', async (t
   const [written, read] = await Promise.allSettled([writeFile(fifo, `${most}x${most}`), readText(fifo)])
   assert.equal(read.status === 'rejected' && read.reason.code, 'EFBIG')
   assert.equal(written.status === 'rejected' && written.reason.code, 'EPIPE', 'the rest is not read')
+})
+
+test('readStart reads one byte more than the limit of a larger or endless file', async (t) => {
+  const file = join(await tempDir(t), 'file')
+  await writeFile(file, '12345')
+  assert.deepEqual(await Promise.all([readStart(file, 3), readStart(file, 4), readStart(file, 5), readStart(file)]), [
+    '1234',
+    '12345',
+    '12345',
+    '12345',
+  ])
+  assert.equal((await readStart('/dev/zero')).length, 1024 * 1024 + 1)
+  await assert.rejects(readStart(`${file}-missing`), { code: 'ENOENT' })
 })

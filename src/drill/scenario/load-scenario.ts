@@ -1,6 +1,7 @@
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { didYouMean, InvalidInputError, unreadableReason } from '../../documents/validation.ts'
+import { readStart } from '../../runtime/system-file.ts'
 import { packageRoot } from '../../runtime/system-package.ts'
 import { parseScenario } from './parse.ts'
 import type { Scenario } from './scenario.ts'
@@ -18,7 +19,7 @@ export async function loadScenario(nameOrFile: string): Promise<Scenario> {
     const file = join(directory, `${nameOrFile}${ending}`)
     return parseScenario(await readFile(file, 'utf8'), `${nameOrFile}${ending}`)
   }
-  const text = await readFile(nameOrFile, 'utf8').catch((cause: NodeJS.ErrnoException) => {
+  const text = await readStart(nameOrFile).catch((cause: NodeJS.ErrnoException) => {
     const isPath = /[/\\]|\.ya?ml$/.test(nameOrFile) || cause.code !== 'ENOENT'
     const message = isPath ? `cannot read ${nameOrFile}: ${unreadableReason(cause)}` : unknownName(nameOrFile, names)
     throw new InvalidInputError([{ where: 'SCENARIO', message }], { cause })

@@ -108,6 +108,7 @@ const notThere: readonly (readonly [name: string, message: RegExp])[] = [
   ['constructor', /^SCENARIO: there is no built-in scenario "constructor"; there are /],
   ['./none.yaml', /^SCENARIO: cannot read \.\/none\.yaml: no such file$/],
   ['config', /^SCENARIO: cannot read config: it is a directory$/],
+  ['/dev/zero', /^\/dev\/zero: is larger than 256 KiB$/],
 ]
 for (const [name, message] of notThere) {
   test(`${name} is refused as a scenario, with a helpful error`, async () => {

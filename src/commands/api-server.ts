@@ -145,7 +145,8 @@ async function openRemote(
   }
 }
 
-async function loadAccess(
+/** Reads the configured kubeconfig. Throws an InvalidInputError if it is unusable. */
+export async function loadAccess(
   resolved: Resolved,
   awaitsCredentials: boolean,
 ): ReturnType<typeof import('../kube/kube-config.ts').loadKubeConfig> {

@@ -7,6 +7,7 @@ import { InvalidInputError, unreadableReason } from '../documents/validation.ts'
 import type { LiveOptions } from '../drill/live/cluster.ts'
 import { type DrillOptions, variantName } from '../drill/run-drill.ts'
 import type { Scenario } from '../drill/scenario/scenario.ts'
+import { loadAccess } from './api-server.ts'
 import type { VariedScenario } from './drill-request.ts'
 import { checkCertificates, etcdFiles } from './etcd-store.ts'
 import type { DrillValues } from './options.ts'
@@ -42,14 +43,11 @@ export async function liveTargets(
   }
   const { liveFaults } = await import('../drill/live/cluster.ts')
   refuseFaults(varied, options, liveFaults)
-  return async (scenario, seed) => {
-    try {
-      const logs = values.report === undefined ? undefined : logsOf(values.report, scenario, seed)
-      return await createLiveTarget(scenario, seed, { ...options, logs })
-    } catch (cause) {
-      if (!(cause instanceof Error) || cause.name !== 'KubeConfigError') throw cause
-      throw new InvalidInputError([{ where: '--kubeconfig', message: cause.message }], { cause })
-    }
+  // Each run reads the kubeconfig again. If the first reading hangs, a signal still ends the process at once.
+  await loadAccess(resolved, false)
+  return (scenario, seed) => {
+    const logs = values.report === undefined ? undefined : logsOf(values.report, scenario, seed)
+    return createLiveTarget(scenario, seed, { ...options, logs })
   }
 }
 

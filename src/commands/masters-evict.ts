@@ -23,8 +23,9 @@ const WATCHES = 4
 export async function execute(flags: Flags, argument: string): Promise<number> {
   const { own, rest } = takeOwnOptions(evictionOptions, flags)
   const address = addressOf(argument)
-  const stop = stopSignals()
   const source = await openMasters(rest, true)
+  // Until the files have been read a signal ends the process at once, because reading them may hang.
+  const stop = stopSignals()
   try {
     const report = (line: string): boolean => process.stderr.write(`${presentable(line)}\n`)
     const { code, line } = await evictAddress(source, { address: address.text, ...own, report }, stop.signal)

@@ -47,13 +47,14 @@ export async function execute(flags: Flags): Promise<number> {
     const where = faultPath === '/' ? '--fault-percent' : '--fault-path'
     throw new InvalidInputError([{ where, message: 'requires --fault' }])
   }
-  // The kubeconfig must also be deleted when the terminal is closed.
+  const crds = (await Promise.all((own.crd ?? []).map(definitionsIn))).flat()
+  // Until now a signal ends the process at once, because reading the files may hang. From now on the kubeconfig must be
+  // deleted, also when the terminal is closed.
   const stop = stopSignals(['SIGHUP'])
   let server: StartedApiServer | undefined
   let kubeconfig: Awaited<ReturnType<typeof writtenKubeconfig>> | undefined
   let page: StatusPage | undefined
   try {
-    const crds = (await Promise.all((own.crd ?? []).map(definitionsIn))).flat()
     server = await startApiServer({
       host: own.bindAddress,
       port: own.port,

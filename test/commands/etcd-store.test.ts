@@ -32,6 +32,23 @@ async function hangingFiles(t: TestContext): Promise<{ readonly cafile: string; 
   return { cafile, flags: [`--kubeconfig=${kubeconfig}`, '--advertise-address=192.0.2.1', ...etcd] }
 }
 
+suite('a file that hangs', { concurrency: 2 }, () => {
+  const live = ['--target=live', '--yes', '--etcd-servers=http://127.0.0.1:1']
+  for (const [command, flag] of [
+    [['masters'], '--kubeconfig'],
+    [['masters', 'evict', '192.0.2.1'], '--kubeconfig'],
+    [['verify'], '--kubeconfig'],
+    [['drill', 'crash', ...live], '--kubeconfig'],
+    [['serve'], '--crd'],
+  ] as const) {
+    test(`does not delay the end of ${command.slice(0, 2).join(' ')} by SIGTERM`, async (t) => {
+      const file = join(await tempDir(t), 'file')
+      makeHangingFile(file)
+      await endedBySignal(t, file, [...command, flag, file])
+    })
+  }
+})
+
 suite('a certificate file that hangs', { concurrency: 2 }, () => {
   test('ends a command after 5 s with exit code 2 and one line', async (t) => {
     const { cafile, flags } = await hangingFiles(t)
@@ -47,19 +64,24 @@ suite('a certificate file that hangs', { concurrency: 2 }, () => {
   for (const command of ['run', 'withdraw']) {
     test(`does not delay the end of ${command} by SIGTERM`, async (t) => {
       const { cafile, flags } = await hangingFiles(t)
-      const program = await startProgram(t, [command, ...flags])
-      // As long as the pipe is open here, reading it hangs.
-      const pipe = await eventually('a reading of the pipe', () => {
-        try {
-          return openSync(cafile, constants.O_WRONLY | constants.O_NONBLOCK)
-        } catch {
-          return undefined
-        }
-      })
-      t.after(() => closeSync(pipe))
-      program.kill('SIGTERM')
-      assert.deepEqual(await program.exited, { code: null, signal: 'SIGTERM' })
-      assert.equal(program.stderr(), '')
+      await endedBySignal(t, cafile, [command, ...flags])
     })
   }
 })
+
+/** Asserts that SIGTERM ends the program at once while it reads the pipe `file`. */
+async function endedBySignal(t: TestContext, file: string, args: readonly string[]): Promise<void> {
+  const program = await startProgram(t, args)
+  // As long as the pipe is open here, reading it hangs.
+  const pipe = await eventually('a reading of the pipe', () => {
+    try {
+      return openSync(file, constants.O_WRONLY | constants.O_NONBLOCK)
+    } catch {
+      return undefined
+    }
+  })
+  t.after(() => closeSync(pipe))
+  program.kill('SIGTERM')
+  assert.deepEqual(await program.exited, { code: null, signal: 'SIGTERM' })
+  assert.equal(program.stderr(), '')
+}

@@ -140,25 +140,25 @@ export class WorkQueue<Key extends string = string> {
     this.addAfter(key, delayMs)
   }
 
-  /** Adds a delayed key now. Has no effect if the key is not delayed. */
-  expedite(key: Key): void {
+  /** Adds a delayed key now. Has no effect if the key is not delayed. Returns whether it was. */
+  expedite(key: Key): boolean {
     const delayed = this.#delayed.get(key)
-    if (delayed === undefined) return
+    if (delayed === undefined) return false
     delayed.cancel()
     this.#delayed.delete(key)
     this.#reserved.delete(key)
     this.add(key)
+    return true
   }
 
   /**
-   * Adds now every delayed key that was added with rate limit and not forgotten since. Pass `anew` if the cause of the
-   * failures has ended: a key that then fails again starts with a short delay. Keys being processed always start with a
-   * short delay, because they may still fail for the old cause.
+   * Adds now every delayed key that was added with rate limit and not forgotten since. Call it when the cause of the
+   * failures has ended: a key that then fails again, or is being processed and fails, starts with a short delay.
    */
-  expediteFailed(anew = false): void {
+  expediteFailed(): void {
     const sinceMs = this.#clock.monotonicMs()
     for (const [key, { count }] of this.#failures) {
-      if (anew || this.#processing.has(key)) this.#failures.set(key, { count, sinceMs })
+      this.#failures.set(key, { count, sinceMs })
       this.expedite(key)
     }
     this.#retry.bucket.cancelReservations()

@@ -31,8 +31,8 @@ const STALE_RETRY_MS = 1_000
  * watch is restarted after 90 s. Either the server answered wrongly, or it was restored from a backup.
  */
 export const UNSEEN_MS = 100_000
-/** The shortest time between two retries of all failed Services after one has recovered, in milliseconds. */
-const MIN_EXPEDITE_INTERVAL_MS = 10_000
+/** After a recovery no other failed Service is tried for this long since the last such try failed, in milliseconds. */
+const PROBE_PAUSE_MS = 10_000
 
 /**
  * The queue of Services that a controller must sync, by `namespace/name`. Never runs two syncs of one Service at a
@@ -47,12 +47,19 @@ export class ServiceQueue {
   readonly #changed = new Map<string, boolean>()
   /** How often in a row the sync of each Service failed while the server was neither away nor busy. */
   readonly #failures = new Map<string, number>()
-  /** Services that have failed with an error of the API server since their last successful sync. */
+  /**
+   * Services that have failed with an error of the API server since their last successful sync. First the one that was
+   * last tried the longest time ago.
+   */
   readonly #failed = new Set<string>()
   /** The Services whose failure was logged as a warning, until a sync succeeds. */
   readonly #warned = new Set<string>()
-  #expeditedMs = Number.NEGATIVE_INFINITY
-  #cancelExpedite: Cancel | undefined
+  /** A Service that has recovered, as long as no other was tried for this reason. */
+  #recovered: string | undefined
+  /** The failed Service that is tried because another has recovered. */
+  #probed: string | undefined
+  /** Set while no failed Service is tried for this reason. */
+  #cancelPause: Cancel | undefined
 
   constructor(options: ServiceQueueOptions) {
     this.#options = options
@@ -76,7 +83,7 @@ export class ServiceQueue {
 
   /** Retries all failed Services at once, because the API server is available again. */
   expedite(): void {
-    this.#expedite(true)
+    this.#queue.expediteFailed()
   }
 
   /** Syncs Services until the signal is aborted; resolves when the running syncs have ended. */
@@ -89,15 +96,8 @@ export class ServiceQueue {
         failed: (key, error) => this.#logFailure(key, error),
       })
     } finally {
-      this.#cancelExpedite?.()
+      this.#cancelPause?.()
     }
-  }
-
-  #expedite(anew: boolean): void {
-    this.#cancelExpedite?.()
-    this.#cancelExpedite = undefined
-    this.#expeditedMs = this.#options.clock.monotonicMs()
-    this.#queue.expediteFailed(anew)
   }
 
   async #reconcile(key: string, sync: () => Promise<void>): Promise<void> {
@@ -107,29 +107,55 @@ export class ServiceQueue {
       await sync()
       this.#failures.delete(key)
       this.#warned.delete(key)
-      if (this.#failed.delete(key)) this.#recovered()
+      if (this.#failed.delete(key)) this.#recovered = key
     } catch (error) {
-      if (!(error instanceof StaleCacheError)) throw error
+      if (!(error instanceof StaleCacheError)) {
+        if (key === this.#probed) this.#pause()
+        throw error
+      }
       this.#stale.add(key)
       this.#queue.addAfter(key, STALE_RETRY_MS)
       if (this.#changed.get(key) === true) this.caughtUp(key)
     } finally {
       this.#changed.delete(key)
+      if (key === this.#probed) this.#probed = undefined
+      this.#probe()
     }
   }
 
-  /** If one Service is not refused any more, others may be accepted too. */
-  #recovered(): void {
-    if (this.#failed.size === 0 || this.#cancelExpedite !== undefined) return
-    const { clock } = this.#options
-    const waitMs = this.#expeditedMs + MIN_EXPEDITE_INTERVAL_MS - clock.monotonicMs()
-    if (waitMs <= 0) this.#expedite(false)
-    else this.#cancelExpedite = clock.schedule(waitMs, () => this.#expedite(false))
+  /**
+   * If one Service is not refused any more, others may be accepted too: tries one, preferably of the same namespace. If
+   * it succeeds, it has recovered as well, and the next is tried. All at once could hold all workers, if they hang.
+   */
+  #probe(): void {
+    if (this.#failed.size === 0) this.#recovered = undefined
+    if (this.#recovered === undefined || this.#probed !== undefined || this.#cancelPause !== undefined) return
+    this.#probed = this.#expediteOneLike(this.#recovered)
+    if (this.#probed === undefined) this.#pause()
+    else this.#recovered = undefined
+  }
+
+  #pause(): void {
+    this.#cancelPause = this.#options.clock.schedule(PROBE_PAUSE_MS, () => {
+      this.#cancelPause = undefined
+      this.#probe()
+    })
+  }
+
+  /** Returns the key; undefined if no failed Service waits for a retry. */
+  #expediteOneLike(recovered: string): string | undefined {
+    const namespace = recovered.slice(0, recovered.indexOf('/') + 1)
+    for (const prefix of [namespace, '']) {
+      for (const key of this.#failed) {
+        if (key.startsWith(prefix) && !this.#stale.has(key) && this.#queue.expedite(key)) return key
+      }
+    }
+    return undefined
   }
 
   #logFailure(key: string, error: unknown): void {
     const { logger } = this.#options
-    if (isKubeError(error)) this.#failed.add(key)
+    if (this.#failed.delete(key) || isKubeError(error)) this.#failed.add(key)
     const retries = this.#queue.numRequeues(key)
     const fields = { service: key, retries, error }
     const isAway = isAwayOrBusy(error)

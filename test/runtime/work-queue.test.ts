@@ -365,7 +365,7 @@ test('expedite ends the delay of a key at once, and the key is not added again a
   queue.addAfter('a', 1000)
   queue.addAfter('b', 1000)
   await time.advance(10)
-  queue.expedite('a')
+  assert.equal(queue.expedite('a'), true)
   assert.equal(await work(queue), 'a')
   assert.equal(queue.length, 0)
   await time.advance(2000)
@@ -375,7 +375,7 @@ test('expedite ends the delay of a key at once, and the key is not added again a
 
 test('expedite has no effect on a key without a delay', async () => {
   const { time, queue } = setUp()
-  queue.expedite('a')
+  assert.equal(queue.expedite('a'), false)
   assert.equal(queue.length, 0)
   queue.add('b')
   queue.expedite('b')
@@ -398,7 +398,7 @@ test('a key that is expedited during its processing is handed out once more afte
   assert.equal(await work(queue), 'a')
 })
 
-test('expediteFailed expedites only failed keys, and their next delay still doubles', async () => {
+test('expediteFailed expedites only failed keys', async () => {
   const { time, queue } = setUp({ firstMs: 100 })
   queue.addRateLimited('failed')
   queue.addRateLimited('forgotten')
@@ -409,38 +409,21 @@ test('expediteFailed expedites only failed keys, and their next delay still doub
   assert.equal(await work(queue), 'failed')
   await time.advance(100)
   assert.deepEqual([await work(queue), await work(queue)].sort(), ['forgotten', 'later'])
-  queue.addRateLimited('failed')
-  await time.advance(199)
-  assert.equal(queue.length, 0)
-  await time.advance(1)
-  assert.equal(queue.length, 1)
 })
 
-test('expediteFailed(true) resets the delays: a key that fails again is retried after the first delay', async () => {
+test('after expediteFailed a key that fails again, or that was in progress, is retried after the first delay', async () => {
   const { time, queue } = setUp({ firstMs: 100 })
   for (let i = 0; i < 5; i++) {
     queue.addRateLimited('a')
     await time.runUntil(() => queue.length === 1, 60_000)
     assert.equal(await queue.get(), 'a')
-    if (i === 4) queue.expediteFailed(true)
+    if (i === 4) queue.expediteFailed()
     queue.done('a')
   }
   queue.addRateLimited('a')
   await time.advance(100)
   assert.equal(queue.length, 1)
   assert.equal(queue.numRequeues('a'), 6)
-})
-
-test('a key in progress during expediteFailed is retried after the first delay if it fails', async () => {
-  const { time, queue } = setUp({ firstMs: 100 })
-  queue.addRateLimited('a')
-  await time.advance(100_000)
-  assert.equal(await queue.get(), 'a')
-  queue.expediteFailed()
-  for (let i = 0; i < 10; i++) queue.addRateLimited('a')
-  queue.done('a')
-  await time.advance(100)
-  assert.equal(queue.length, 1)
 })
 
 test('expediteFailed does not add a failed key whose retry is already in progress', async () => {

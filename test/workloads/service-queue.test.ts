@@ -292,64 +292,6 @@ test('the queue ends when its signal is aborted, after the running sync', async 
   assert.deepEqual(syncs, ['0 ns/a'])
 })
 
-test('when one refused Service succeeds, the others are retried at once, and not again for a while', async (t) => {
-  let refused = true
-  const refusal = new KubeError('ServerError', 'a webhook fails')
-  const { time, queue, syncs } = setUp(
-    t,
-    async (key) => {
-      if (refused || key === 'ns/bad') throw refusal
-    },
-    { retry: slow },
-  )
-  queue.add('ns/bad')
-  queue.add('ns/early')
-  await time.advance(40_000)
-  queue.add('ns/late')
-  await time.advance(20_500)
-  refused = false
-  syncs.length = 0
-  await time.advance(3_000)
-  // The early one is due again 63 s after its first try, the late one 31 s after its own.
-  assert.deepEqual(syncs, ['63000 ns/bad', '63000 ns/early', '63000 ns/bad', '63000 ns/late'])
-  refused = true
-  queue.add('ns/late')
-  await time.advance(500)
-  refused = false
-  syncs.length = 0
-  await time.advance(8_000)
-  assert.deepEqual(syncs, ['64500 ns/late'])
-})
-
-test('a recovery soon after a retry of the others has them retried when ten seconds have passed', async (t) => {
-  const failing = new Set(['ns/a', 'ns/b'])
-  const { time, queue, syncs } = setUp(
-    t,
-    async (key) => {
-      if (failing.has(key)) throw new KubeError('ServerError', 'a webhook fails')
-    },
-    { retry: { firstMs: 60_000 } },
-  )
-  queue.add('ns/a')
-  queue.add('ns/b')
-  await time.advance(1_000)
-  failing.delete('ns/b')
-  queue.add('ns/b')
-  await time.advance(1_000)
-  assert.ok(syncs.includes('1000 ns/a'))
-  syncs.length = 0
-  failing.add('ns/c')
-  queue.add('ns/c')
-  await time.advance(1_000)
-  failing.clear()
-  queue.add('ns/c')
-  await time.advance(10_000)
-  assert.deepEqual(
-    syncs.filter((sync) => !sync.endsWith('ns/c')),
-    ['11000 ns/a'],
-  )
-})
-
 test('Services that wait for their copies do not use up the retries of failing Services', async (t) => {
   const { time, queue, syncs } = setUp(t, async (key) => {
     if (key === 'ns/bad') throw new KubeError('ServerError', 'refused')

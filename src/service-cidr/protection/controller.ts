@@ -98,7 +98,7 @@ export class ServiceCidrProtectionController implements WorkloadController {
   }
 
   expedite(): void {
-    this.#queue.expediteFailed(true)
+    this.#queue.expediteFailed()
   }
 
   /**

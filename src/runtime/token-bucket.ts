@@ -42,12 +42,6 @@ export class TokenBucket {
     this.#refill()
   }
 
-  /** Gives back all reserved future tokens. Call it when nobody waits for them any more. */
-  cancelReservations(): void {
-    this.#refill()
-    this.#tokens = Math.max(this.#tokens, 0)
-  }
-
   #refill(): void {
     const { clock, qps, burst } = this.#options
     const nowMs = clock.monotonicMs()

@@ -140,13 +140,13 @@ export class WorkQueue<Key extends string = string> {
     this.addAfter(key, delayMs)
   }
 
-  /** Adds a delayed key now. Has no effect if the key is not delayed. Returns whether it was. */
+  /** Adds a delayed key now, outside the overall rate. Has no effect if the key is not delayed. Returns whether it was. */
   expedite(key: Key): boolean {
     const delayed = this.#delayed.get(key)
     if (delayed === undefined) return false
     delayed.cancel()
     this.#delayed.delete(key)
-    this.#reserved.delete(key)
+    this.#giveBack(key)
     this.add(key)
     return true
   }
@@ -161,7 +161,6 @@ export class WorkQueue<Key extends string = string> {
       this.#failures.set(key, { count, sinceMs })
       this.expedite(key)
     }
-    this.#retry.bucket.cancelReservations()
   }
 
   /** Resets the delay of a key after a success, or when nobody will retry. The key stays in the queue. */

@@ -43,19 +43,6 @@ test('each reservation waits behind the previous ones', () => {
   assert.equal(bucket.tryTake(), false)
 })
 
-test('after cancelReservations the next reservation waits for one token only, and available tokens remain', async () => {
-  const { time, bucket } = bucketOf(10, 2)
-  for (let i = 0; i < 5; i++) bucket.reserve()
-  bucket.cancelReservations()
-  assert.equal(bucket.reserve(), 100)
-  await time.advance(300)
-  bucket.cancelReservations()
-  assert.deepEqual(
-    [1, 2, 3].map(() => bucket.tryTake()),
-    [true, true, false],
-  )
-})
-
 test('in any period the bucket gives at most the burst plus the rate times the period', async () => {
   await fc.assert(
     fc.asyncProperty(fc.array(fc.nat(300), { minLength: 1, maxLength: 40, size: 'max' }), async (gaps) => {

@@ -62,6 +62,19 @@ test('when one refused Service is accepted, all others are tried at once, one af
   assert.deepEqual(new Set(syncs.map((sync) => sync.split(' ')[1])), new Set(['ns/first', ...others]))
 })
 
+test('after such a recovery of many Services, one that fails once is retried soon', async (t) => {
+  const { time, refused, syncs, refuse, accept } = setUp(t)
+  refuse('ns/first', ...names('ns/web', 1_000))
+  await time.advance(300_000)
+  refused.clear()
+  accept('ns/first')
+  await time.advance(1_000)
+  syncs.length = 0
+  refuse('ns/other')
+  await time.advance(4_000)
+  assert.deepEqual(syncs, ['301000 ns/other', '302000 ns/other', '304000 ns/other'])
+})
+
 test('another Service that stays refused is tried once, and not again for ten seconds', async (t) => {
   const { time, syncs, refuse, accept } = setUp(t, { retry: { firstMs: 60_000 } })
   refuse('ns/bad', 'ns/early')

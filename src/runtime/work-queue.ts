@@ -41,6 +41,8 @@ interface RunOptions<Key extends string> {
   readonly reconcile: (key: Key, signal: AbortSignal) => Promise<void>
   /** Called for each rejection before the key is added again, but not for rejections after the abort of `signal`. */
   readonly failed?: ((key: Key, error: unknown) => void) | undefined
+  /** The longest delay of a key after this error, in milliseconds, if that is less than `maxMs` of the rate. */
+  readonly longestDelayMs?: ((error: unknown) => number) | undefined
 }
 
 /**
@@ -116,17 +118,17 @@ export class WorkQueue<Key extends string = string> {
 
   /**
    * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The key's own
-   * delay is at most the time since its first failure after `forget`, plus `firstMs`: a key that is also added for
+   * delay is at most `longestMs`, and at most the time since its first failure after `forget`, plus `firstMs`: a key that is also added for
    * other reasons fails more often, but need not wait longer. client-go only counts failures, so many changes during an
    * outage of seconds can cause a delay of minutes.
    */
-  addRateLimited(key: Key): void {
+  addRateLimited(key: Key, longestMs = Number.POSITIVE_INFINITY): void {
     if (this.#shuttingDown) return
     const nowMs = this.#clock.monotonicMs()
     const { firstMs, maxMs, bucket } = this.#retry
     const { count, sinceMs } = this.#failures.get(key) ?? { count: 0, sinceMs: nowMs }
     this.#failures.set(key, { count: count + 1, sinceMs })
-    const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs)
+    const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs, longestMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
     // A key that is due sooner takes no token from other keys. A key that already waits for a retry first gives its
     // token back, so that it never holds two.
@@ -140,7 +142,7 @@ export class WorkQueue<Key extends string = string> {
     this.addAfter(key, delayMs)
   }
 
-  /** Adds a delayed key now, outside the overall rate. Has no effect if the key is not delayed. Returns whether it was. */
+  /** Adds a delayed key now, outside the overall rate. Returns false, without effect, if it is not delayed. */
   expedite(key: Key): boolean {
     const delayed = this.#delayed.get(key)
     if (delayed === undefined) return false
@@ -236,7 +238,7 @@ export class WorkQueue<Key extends string = string> {
     } catch (error) {
       if (signal.aborted) return
       options.failed?.(key, error)
-      this.addRateLimited(key)
+      this.addRateLimited(key, options.longestDelayMs?.(error))
     }
   }
 

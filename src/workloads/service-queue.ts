@@ -31,6 +31,11 @@ const STALE_RETRY_MS = 1_000
  * watch is restarted after 90 s. Either the server answered wrongly, or it was restored from a backup.
  */
 export const UNSEEN_MS = 100_000
+/**
+ * The longest own delay of a retry while the server is away or busy, in milliseconds. No event announces the end of a
+ * time in which the server refuses only writes with 429.
+ */
+const LONGEST_AWAY_RETRY_MS = 15_000
 /** After a recovery no other failed Service is tried for this long since the last such try failed, in milliseconds. */
 const PROBE_PAUSE_MS = 10_000
 
@@ -94,6 +99,7 @@ export class ServiceQueue {
         signal,
         reconcile: (key, signal) => this.#reconcile(key, () => sync(key, signal)),
         failed: (key, error) => this.#logFailure(key, error),
+        longestDelayMs: (error) => (isAwayOrBusy(error) ? LONGEST_AWAY_RETRY_MS : Number.POSITIVE_INFINITY),
       })
     } finally {
       this.#cancelPause?.()

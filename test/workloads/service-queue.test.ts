@@ -99,6 +99,23 @@ test('a Service refused after many server failures is logged as any other: a war
   )
 })
 
+test('after minutes of 429 a Service is retried within 15 s', async (t) => {
+  let busy = true
+  const { time, queue, syncs } = setUp(
+    t,
+    async () => {
+      if (busy) throw new KubeError('TooManyRequests', 'no')
+    },
+    { retry: slow },
+  )
+  queue.add('ns/web')
+  await time.advance(260_000)
+  busy = false
+  syncs.length = 0
+  await time.advance(15_000)
+  assert.equal(syncs.length, 1)
+})
+
 test('a failing Service is retried forever', async (t) => {
   const { time, queue, syncs, lines } = setUp(t, () => Promise.reject(new Error('refused')), { retry: { maxMs: 1000 } })
   queue.add('ns/web')

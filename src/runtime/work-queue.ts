@@ -20,7 +20,8 @@ interface WorkQueueOptions<Key extends string> {
 }
 
 /**
- * Limits retries of each key and of all keys together. The longer of the two delays counts. Defaults are client-go's.
+ * Limits retries of each key and of all keys together. The longer of the two delays counts. The first retry of a key is
+ * only limited by its own delay. Defaults are client-go's.
  */
 export interface RetryRate {
   /** The first delay of a key in milliseconds; it doubles with each further retry. @default 5 */
@@ -130,9 +131,10 @@ export class WorkQueue<Key extends string = string> {
     this.#failures.set(key, { count: count + 1, sinceMs })
     const ownMs = Math.min(firstMs * 2 ** count, firstMs + nowMs - sinceMs, maxMs, longestMs)
     const dueMs = this.#delayed.get(key)?.dueMs ?? Number.POSITIVE_INFINITY
-    // A key that is due sooner takes no token from other keys. A key that already waits for a retry first gives its
-    // token back, so that it never holds two.
-    if (dueMs <= nowMs + ownMs) {
+    // The first retry takes no token, so that one failure of a key does not wait for keys that fail all the time. A key
+    // that is due sooner takes no token from other keys. A key that already waits for a retry first gives its token
+    // back, so that it never holds two.
+    if (count === 0 || dueMs <= nowMs + ownMs) {
       this.addAfter(key, ownMs)
       return
     }

@@ -189,12 +189,17 @@ test('a key that fails at many changes within three seconds is retried after fou
   assert.deepEqual(delays, [4_000, 8_000, 16_000])
 })
 
-test('all retries together respect the overall rate', async () => {
+test('all retries together, but for the first of each key, respect the overall rate', async () => {
   const { time, queue } = setUp({ firstMs: 1, qps: 10, burst: 2 })
-  for (let i = 0; i < 6; i++) queue.addRateLimited(`key-${i}`)
+  const keys = Array.from({ length: 6 }, (_, index) => `key-${index}`)
+  for (const key of keys) queue.addRateLimited(key)
   await time.advance(1)
+  assert.equal(queue.length, 6, 'the first retry of a key needs no token')
+  for (const _ of keys) await work(queue)
+  for (const key of keys) queue.addRateLimited(key)
+  await time.advance(2)
   assert.equal(queue.length, 2)
-  await time.advance(398)
+  await time.advance(397)
   assert.equal(queue.length, 5)
   await time.advance(1)
   assert.equal(queue.length, 6)

@@ -143,6 +143,20 @@ test('while syncs of ten Services hang, the acceptance of another does not occup
   assert.ok(longestMs < 1_000, `${longestMs} ms`)
 })
 
+test('beside 1,500 refused Services, one that fails once is retried soon', async (t) => {
+  const { time, refused, syncs, refuse } = setUp(t)
+  refuse(...names('bad/web', 1_500))
+  await time.advance(60_000)
+  refuse('good/web')
+  await time.advance(100)
+  refused.delete('good/web')
+  await time.advance(2_000)
+  assert.deepEqual(
+    syncs.filter((sync) => sync.endsWith('good/web')),
+    ['60000 good/web', '61000 good/web'],
+  )
+})
+
 test('with 800 refused Services, the acceptance of others every ten seconds causes one more request each', async (t) => {
   const { time, syncs, refuse, accept } = setUp(t)
   refuse(...names('bad/web', 800))

@@ -1,4 +1,4 @@
-import { KubeError } from '../kube/errors.ts'
+import { isKubeError, KubeError } from '../kube/errors.ts'
 import { InformerScope, type Informers, SharedInformers } from '../kube/informer.ts'
 import { describeSelection } from '../kube/reflector.ts'
 import { ipAddresses, type KubeObject, type Resource, serviceCidrs, services } from '../kube/resources.ts'
@@ -70,14 +70,26 @@ function clusterIpDuty(parts: Parts): RepairDuty {
   return dutyOf('cluster-ip', parts, followed, (context, informers, onMissingRegistry) => {
     const addresses = new IpAddressRepair({ ...context, informers })
     const isBesideIpAddresses = (): boolean => addresses.served === 'served'
+    const servesBeta = (signal: AbortSignal): Promise<boolean> => servesBetaIpAddresses(parts.ports, signal)
     const makeBitmaps = (): RangeRepair =>
       adopting((adoptRange) => {
         const reporter = context.reporter.beside()
         return new RangeRepair({ ...context, reporter, registry, adoptRange, claims, isBesideIpAddresses })
       })
     const use = new BitmapUse({ ...context, registry, claims })
-    return new ClusterIpRepair({ ...context, ipAddresses: addresses, makeBitmaps, registry, use, onMissingRegistry })
+    const given = { ipAddresses: addresses, servesBeta, makeBitmaps, registry, use, onMissingRegistry }
+    return new ClusterIpRepair({ ...context, ...given })
   })
+}
+
+/** False too if discovery gives no clear answer. */
+async function servesBetaIpAddresses({ discovery }: PartPorts, signal: AbortSignal): Promise<boolean> {
+  try {
+    return (await discovery?.serves({ ...ipAddresses, version: 'v1beta1' }, signal)) ?? false
+  } catch (error) {
+    if (signal.aborted || !isKubeError(error)) throw error
+    return false
+  }
 }
 
 function nodePortDuty(parts: Parts): RepairDuty {

@@ -18,6 +18,8 @@ const ABSENT_FOR_MS = 3_000
 interface ClusterIpRepairOptions {
   /** The repair of the IPAddress objects, which servers use from 1.33 on. */
   readonly ipAddresses: Repair & { readonly served: 'unknown' | 'served' | 'absent' }
+  /** Whether the server serves IPAddresses as v1beta1, as Kubernetes 1.31 and 1.32 can. */
+  readonly servesBeta: (signal: AbortSignal) => Promise<boolean>
   /** Makes a repair of the bitmaps, which servers use up to 1.33. */
   readonly makeBitmaps: () => Repair
   readonly registry: RangeRegistry
@@ -42,7 +44,7 @@ interface ClusterIpRepairOptions {
 
 /**
  * Repairs the IPAddresses if the server serves them. Repairs the bitmaps while the server serves no IPAddresses, or is
- * seen to use bitmaps too: servers from 1.31 to 1.34 may use both, as their feature gates decide. Even for these
+ * seen to use bitmaps too: servers of 1.33 and 1.34 may use both, as their feature gates decide. Even for these
  * servers the repair of the bitmaps is useful, because it finds leaked bits, which upstream misses.
  */
 export class ClusterIpRepair implements Repair {
@@ -99,7 +101,8 @@ export class ClusterIpRepair implements Repair {
         await this.#untilUnused(ending)
         controller.abort()
       }
-      await together(controller.signal, [(ending) => bitmaps.run(ending), unused]).finally(unlink)
+      const warning = (ending: AbortSignal): Promise<void> => this.#warnOfBeta(ending)
+      await together(controller.signal, [(ending) => bitmaps.run(ending), unused, warning]).finally(unlink)
       signal.throwIfAborted()
       this.#bitmaps = undefined
       if (registry.writable)
@@ -109,6 +112,16 @@ export class ClusterIpRepair implements Repair {
         )
       else onMissingRegistry(false)
     }
+  }
+
+  /** Discovery does not show whether a server that serves v1beta1 allocates from it or from the bitmap. */
+  async #warnOfBeta(signal: AbortSignal): Promise<void> {
+    const { ipAddresses, servesBeta, logger } = this.#options
+    if (ipAddresses.served === 'served' || !(await servesBeta(signal))) return
+    logger.warn(
+      {},
+      'the server serves IPAddresses and ServiceCIDRs only as v1beta1, which this process cannot use: if the feature gate MultiCIDRServiceAllocator is on, turn it off or upgrade the server to Kubernetes 1.33',
+    )
   }
 
   /**

@@ -50,7 +50,7 @@ class ScriptedRepair implements Repair {
   }
 }
 
-function start(registry: RangeRegistry) {
+function start(registry: RangeRegistry, servesBeta = false) {
   const time = new VirtualClock()
   const ipAddresses = new ScriptedRepair()
   const bitmaps = new ScriptedRepair()
@@ -63,8 +63,10 @@ function start(registry: RangeRegistry) {
     unused: (signal: AbortSignal) => abortable(unused.promise, signal),
   }
   let made = 0
+  const logger = memoryLogger()
   const repair = new ClusterIpRepair({
     ipAddresses,
+    servesBeta: async () => servesBeta,
     makeBitmaps() {
       made++
       return bitmaps
@@ -77,7 +79,7 @@ function start(registry: RangeRegistry) {
     use,
     clock: time.view(),
     random: seededRandom(1, 'master'),
-    logger: memoryLogger(),
+    logger,
     availability: { failed() {}, interrupted() {}, succeeded() {}, forget() {} },
     intervalMs: 180_000,
   })
@@ -88,6 +90,7 @@ function start(registry: RangeRegistry) {
   const end = repair.run(stop.signal)
   return {
     time,
+    lines: logger.lines,
     missing: () => missing,
     ipAddresses,
     bitmaps,
@@ -113,6 +116,21 @@ function start(registry: RangeRegistry) {
 
 class OrderedRegistry extends MemoryRangeRegistry {
   readonly ordered = true
+}
+
+for (const servesBeta of [true, false]) {
+  test(`a server that serves IPAddresses ${servesBeta ? 'only as v1beta1 gets its bitmap repaired, and a warning' : 'not at all causes no warning'}`, async () => {
+    const { time, ipAddresses, bitmaps, lines, end } = start(await stored('serviceips'), servesBeta)
+    ipAddresses.served = 'absent'
+    await time.advance(4_000)
+    assert.equal(bitmaps.running, true)
+    const warnings = lines.filter(({ level }) => level === 'warn').map(({ message }) => message)
+    assert.deepEqual(
+      warnings.map((message) => /only as v1beta1.*MultiCIDRServiceAllocator.*1\.33/.test(message)),
+      servesBeta ? [true] : [],
+    )
+    await end()
+  })
 }
 
 async function stored(name: 'serviceips'): Promise<MemoryRangeRegistry> {

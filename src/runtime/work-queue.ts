@@ -119,9 +119,9 @@ export class WorkQueue<Key extends string = string> {
 
   /**
    * Adds a key after a delay that doubles each time until `forget`, within the overall rate of retries. The key's own
-   * delay is at most `longestMs`, and at most the time since its first failure after `forget`, plus `firstMs`: a key that is also added for
-   * other reasons fails more often, but need not wait longer. client-go only counts failures, so many changes during an
-   * outage of seconds can cause a delay of minutes.
+   * delay is at most `longestMs`, and at most the time since its first failure after `forget`, plus `firstMs`: a key
+   * that is also added for other reasons fails more often, but need not wait longer. client-go only counts failures, so
+   * many changes during an outage of seconds can cause a delay of minutes.
    */
   addRateLimited(key: Key, longestMs = Number.POSITIVE_INFINITY): void {
     if (this.#shuttingDown) return

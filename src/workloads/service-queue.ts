@@ -131,7 +131,7 @@ export class ServiceQueue {
 
   /**
    * If one Service is not refused any more, others may be accepted too: tries one, preferably of the same namespace. If
-   * it succeeds, it has recovered as well, and the next is tried. All at once could hold all workers, if they hang.
+   * it succeeds, it too has recovered, and the next is tried. All at once could hold all workers, if they hang.
    */
   #probe(): void {
     if (this.#failed.size === 0) this.#recovered = undefined

@@ -343,4 +343,32 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'const isOpen = decisions',
     tests: ['bootstrap/duties-apart.test.ts', 'bootstrap/workloads.test.ts'],
   },
+  'no-pause-after-a-refused-probe': {
+    broken: 'While other Services are accepted all the time, refused ones are tried without a pause.',
+    file: 'workloads/service-queue.ts',
+    text: '        if (key === this.#probed) this.#pause()\n',
+    instead: '',
+    tests: ['workloads/service-recovery.test.ts'],
+  },
+  'another-namespace-is-tried-first': {
+    broken: 'After a recovery the Services of a namespace that stays refused are tried first.',
+    file: 'workloads/service-queue.ts',
+    text: "for (const prefix of [namespace, ''])",
+    instead: "for (const prefix of ['', namespace])",
+    tests: ['workloads/service-recovery.test.ts'],
+  },
+  'every-retry-takes-a-token': {
+    broken: 'A Service that fails once waits for the retries of all Services that fail all the time.',
+    file: 'runtime/work-queue.ts',
+    text: 'count === 0 || dueMs',
+    instead: 'dueMs',
+    tests: ['runtime/work-queue.test.ts', 'workloads/service-recovery.test.ts'],
+  },
+  'expedited-keys-hold-their-tokens': {
+    broken: 'After a recovery of many Services the next failures wait for retries that are not needed any more.',
+    file: 'runtime/work-queue.ts',
+    text: '    this.#delayed.delete(key)\n    this.#giveBack(key)\n',
+    instead: '    this.#delayed.delete(key)\n    this.#reserved.delete(key)\n',
+    tests: ['workloads/service-recovery.test.ts'],
+  },
 }

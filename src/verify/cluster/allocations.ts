@@ -184,7 +184,7 @@ export const typeFields = [
  * makes the server delete the IPAddress, even if it belongs to another Service. `between` then creates the IPAddress
  * again, or deletes one that the server left.
  */
-function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
+export function newClusterIp(service: Service, between: readonly Command[], context: CheckContext): readonly Command[] {
   const { type, ports, loadBalancerSourceRanges } = service.spec ?? {}
   const forbidden = loadBalancerSourceRanges === undefined ? {} : { loadBalancerSourceRanges: null }
   const families = serviceRanges(context)?.map(({ family }) => `IPv${family}`)

@@ -63,7 +63,11 @@ const probed = {
 
 const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'system-namespaces': define({ needs: ['namespaces'], uses: ['nodesServed'], judge: judgeNamespaces }),
-  'kubernetes-service': define({ needs: ['kubernetesService'], uses: relatedObjects, judge: judgeService }),
+  'kubernetes-service': define({
+    needs: ['kubernetesService'],
+    uses: [...relatedObjects, 'services'],
+    judge: judgeService,
+  }),
   'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], uses: relatedObjects, judge: judgeEndpoints }),
   'kubernetes-endpointslice': define({
     needs: ['kubernetesSlices', 'kubernetesEndpoints'],

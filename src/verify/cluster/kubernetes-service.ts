@@ -1,11 +1,15 @@
 import { isBeingDeleted, namespaces, type Service, services } from '../../kube/resources.ts'
+import { keyOf, keyOfObject } from '../../kube/store.ts'
 import { secondSliceName } from '../../kubernetes-service/endpoints-plan.ts'
 import { KUBERNETES_SERVICE } from '../../kubernetes-service/identity.ts'
 import { newService, planService, SERVICE_PORT, type ServiceSettings } from '../../kubernetes-service/service-plan.ts'
 import { SYSTEM_NAMESPACES } from '../../namespaces/controller.ts'
 import { familyOf, tryParseAddress } from '../../net/address.ts'
 import { serviceIpOf } from '../../net/cidr.ts'
+import { lookupNameOf } from '../../repair/ip-address/ip-address.ts'
+import { clusterIpsOf } from '../../repair/service-claims.ts'
 import { FEWEST_ADDRESSES } from '../../service-cidr/options.ts'
+import { newClusterIp } from './allocations.ts'
 import {
   type Command,
   type Finding,
@@ -55,8 +59,10 @@ export function judgeService(
   }
   if (service === undefined) {
     const isKnown = first !== undefined && securePort !== undefined
-    const remedy = isKnown ? [kubectlCreate(newService(settings)), ...endpointsAgain(context)] : [runMaster()]
-    return verdictOf([{ object: SERVICE, expected: 'exists', found: 'missing', remedy }], '')
+    const taken = holdersOf(first, context)
+    const create = [...taken.release, kubectlCreate(newService(settings)), ...endpointsAgain(context)]
+    const remedy = isKnown ? create : [runMaster()]
+    return verdictOf([{ object: SERVICE, expected: 'exists', found: `missing${taken.text}`, remedy }], '')
   }
   const findings = [
     ...clusterIpFindings(service, settings, first, context),
@@ -82,13 +88,32 @@ function clusterIpFindings(
   if (isFirst || service.spec?.type === 'ExternalName') return []
   const remove = kubectlDelete(services, KUBERNETES_SERVICE)
   const flagFirst = flagCheck(context, [service])
+  const taken = holdersOf(first, context)
   const remedy =
     first === undefined
       ? [runMaster()]
       : flagFirst === undefined
-        ? [remove, kubectlCreate(newService(settings)), ...endpointsAgain(context)]
+        ? [...taken.release, remove, kubectlCreate(newService(settings)), ...endpointsAgain(context)]
         : [flagFirst]
-  return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found: `ClusterIP ${clusterIp || 'none'}`, remedy }]
+  const found = `ClusterIP ${clusterIp || 'none'}${taken.text}`
+  return [{ object: SERVICE, expected: `ClusterIP ${expected}`, found, remedy }]
+}
+
+/** Names the other Services that have this ClusterIP, and the commands that free it for default/kubernetes. */
+function holdersOf(
+  clusterIp: string | undefined,
+  context: CheckContext,
+): { readonly text: string; readonly release: readonly Command[] } {
+  if (clusterIp === undefined) return { text: '', release: [] }
+  const holders = (partOf(context, 'services') ?? []).filter(
+    (one) =>
+      keyOfObject(one) !== keyOf(KUBERNETES_SERVICE) &&
+      clusterIpsOf(one).some((text) => lookupNameOf(text) === lookupNameOf(clusterIp)),
+  )
+  return {
+    text: holders.map((one) => `; Service ${keyOfObject(one)} has ${clusterIp}`).join(''),
+    release: holders.flatMap((one) => newClusterIp(one, [], context)),
+  }
 }
 
 /** Commands that create the Endpoints again, because an API server deletes them with their Service. */

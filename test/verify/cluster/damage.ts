@@ -50,6 +50,27 @@ function changed<T extends KubeObject>(resource: Resource, change: (object: T) =
 
 const https = { name: 'https', protocol: 'TCP' }
 
+/** Gives default/kubernetes another ClusterIP. */
+async function moveService(api: KubeApi): Promise<void> {
+  const { spec } = await api.get(services, kubernetes)
+  const listed = await api.get(endpoints, kubernetes)
+  await api.delete(services, kubernetes)
+  const labels = { component: 'apiserver', provider: 'kubernetes' }
+  const clusterIP = `${spec?.clusterIP?.replace(/\.\d+$/, '')}.9`
+  const next = { type: 'ClusterIP', clusterIP, ports: spec?.ports }
+  await api.create(services, { metadata: { ...kubernetes, labels }, spec: next } as never)
+  // A real server deletes them with the Service.
+  const { resourceVersion: _, uid: __, ...metadata } = listed.metadata ?? {}
+  await api.create(endpoints, { ...listed, metadata }).catch((error: unknown) => {
+    if (!isKubeError(error, 'AlreadyExists')) throw error
+  })
+}
+
+async function takeClusterIp(api: KubeApi, clusterIP: string | undefined): Promise<void> {
+  const metadata = { namespace: 'default', generateName: 'taker-' }
+  await api.create(services, { metadata, spec: { clusterIP, ports: [{ port: 80 }] } } as never)
+}
+
 /** Damage to the namespaces and to default/kubernetes. */
 const kubernetesDamages: readonly Damage[] = [
   {
@@ -113,19 +134,24 @@ const kubernetesDamages: readonly Damage[] = [
   {
     name: 'the Service has another ClusterIP',
     check: 'kubernetes-service',
+    inflict: moveService,
+  },
+  {
+    name: 'the Service has another ClusterIP, and another Service has the first one',
+    check: 'kubernetes-service',
     async inflict(api) {
       const { spec } = await api.get(services, kubernetes)
-      const listed = await api.get(endpoints, kubernetes)
+      await moveService(api)
+      await takeClusterIp(api, spec?.clusterIP)
+    },
+  },
+  {
+    name: 'the Service is deleted, and another Service has its ClusterIP',
+    check: 'kubernetes-service',
+    async inflict(api) {
+      const { spec } = await api.get(services, kubernetes)
       await api.delete(services, kubernetes)
-      const labels = { component: 'apiserver', provider: 'kubernetes' }
-      const clusterIP = `${spec?.clusterIP?.replace(/\.\d+$/, '')}.9`
-      const next = { type: 'ClusterIP', clusterIP, ports: spec?.ports }
-      await api.create(services, { metadata: { ...kubernetes, labels }, spec: next } as never)
-      // A real server deletes them with the Service.
-      const { resourceVersion: _, uid: __, ...metadata } = listed.metadata ?? {}
-      await api.create(endpoints, { ...listed, metadata }).catch((error: unknown) => {
-        if (!isKubeError(error, 'AlreadyExists')) throw error
-      })
+      await takeClusterIp(api, spec?.clusterIP)
     },
   },
   { name: 'the Endpoints are deleted', check: 'kubernetes-endpoints', inflict: remove(endpoints) },

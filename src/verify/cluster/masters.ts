@@ -34,7 +34,12 @@ export function judgeExpected(
   const ofFirst = addresses?.filter((address) => !ofSecond.includes(address))
   const hasTwoFamilies = ofSecond.length > 0 && ofFirst?.length !== 0
   const lists: ExpectedList[] = [
-    { object: ENDPOINTS, listed, wanted: hasTwoFamilies ? ofFirst : addresses, remove: evictCommand },
+    {
+      object: ENDPOINTS,
+      listed,
+      wanted: hasTwoFamilies ? ofFirst : addresses,
+      remove: (address) => (listed.length > 1 ? evictCommand(address) : byHand(listAnother(address))),
+    },
   ]
   if (hasTwoFamilies) {
     if (kubernetesSlices?.type !== 'read') return skipped(kubernetesSlices?.reason ?? 'the slices were not read')
@@ -84,6 +89,11 @@ function seekMaster(address: string): string {
   return `on the master that should be listed: ${questions} Its log says why it is not listed`
 }
 
+/** `masters evict` refuses the last address, so this is an instruction. */
+function listAnother(address: string): string {
+  return `first start the sidecar of a master that should be listed: ${address} is the last one, which masters evict refuses`
+}
+
 /** The command that removes the leases of an address, except those that a master renews. */
 export function evictCommand(address: string): Command {
   return { tool: 'apiserver-bootstrap', args: ['masters', 'evict', address, '--yes'] }
@@ -113,15 +123,38 @@ export function judgeLeases(
   if (leases.length === 0) return verdictOf([withoutLeases], '')
   const rows = rowsOf(context)
   const right = leasedAddresses(rows)
-  const findings = rows.flatMap((row) => leaseFindings(row, right, context))
+  const findings = rows.flatMap((row) => {
+    const start = isLast(row, rows) ? [byHand(startSidecar(row, store))] : undefined
+    return leaseFindings(row, right, context, start)
+  })
   return verdictOf(findings, right.join(', '))
 }
 
-function leaseFindings(row: MasterRow, right: readonly string[], context: CheckContext): readonly Finding[] {
+/** Whether `masters evict` refuses the row because no other address is listed, and no other lease is live. */
+function isLast(row: MasterRow, rows: readonly MasterRow[]): boolean {
+  return !rows.some((one) => {
+    const isElsewhere = one.listed === true && one.address !== row.address
+    return isElsewhere || (one !== row && one.leased && one.verdict !== 'stale')
+  })
+}
+
+function startSidecar({ address }: MasterRow, store: 'etcd' | 'kubernetes'): string {
+  const elsewhere = store === 'etcd' ? '' : '; if its leases are in etcd, verify again with --etcd-servers'
+  return `start the sidecar of ${address}, which is the last master${elsewhere}`
+}
+
+/** `start`: what to do instead of an eviction that would be refused. */
+function leaseFindings(
+  row: MasterRow,
+  right: readonly string[],
+  context: CheckContext,
+  start: readonly Command[] | undefined,
+): readonly Finding[] {
   const { address, conflicts, id = '', listed, verdict } = row
   const object = address === undefined ? `lease ${id}` : `master ${address}`
   const afterwards = listed === true ? relist(right, context) : []
-  const away: readonly Command[] = address === undefined ? deletionCommands(id) : [evictCommand(address), ...afterwards]
+  const evict = start ?? [evictCommand(address ?? ''), ...afterwards]
+  const away: readonly Command[] = address === undefined ? deletionCommands(id) : evict
   const stale: Finding = { object, expected: 'a lease that is renewed', found: 'it is not renewed', remedy: away }
   const noted = conflicts.flatMap(({ code, message }): readonly Finding[] => {
     switch (code) {

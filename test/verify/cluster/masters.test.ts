@@ -6,7 +6,8 @@ import { shellLine } from '../../../src/verify/cluster/finding.ts'
 import type { Expectations } from '../../../src/verify/cluster/state.ts'
 import type { CheckResult } from '../../../src/verify/cluster/verify-cluster.ts'
 import { passedOn } from '../../kube/passed-on.ts'
-import { addSecondHost } from './damage.ts'
+import { addSecondHost, withTwoMasters } from './damage.ts'
+import { findingsOf } from './findings.ts'
 import { bootstrapped, type World } from './world.ts'
 
 const second = { namespace: 'default', name: 'kubernetes-ipv6' } as const
@@ -82,6 +83,24 @@ test('the second family cannot be checked while the slices are unreadable, the E
   assert.equal((await expected(world, { addresses: ['192.0.2.1', '192.0.2.2'] }, api)).status, 'held')
   const undecided = await expected(world, { addresses: both }, api)
   assert.deepEqual(undecided.status === 'skipped' && undecided.reason, 'list endpointslices: forbidden')
+})
+
+test('for the last master no eviction is printed, because it would be refused', LIMIT, async () => {
+  const { time, verify, api } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+  const repairs = async (options: Parameters<typeof verify>[0]) =>
+    findingsOf(await verify(options)).map(({ remedy }) => shellLine(remedy, { kubectl: [], 'apiserver-bootstrap': [] }))
+  const start = '# first start the sidecar of a master that should be listed: 192.0.2.1 is the last one'
+  const expect = { addresses: ['192.0.2.2'] }
+  assert.ok((await repairs({ expect, only: ['expected-masters'] })).some((line) => line.startsWith(start)))
+  await time.advance(60_000)
+  const only = ['master-leases'] as const
+  assert.deepEqual(await repairs({ only }), [
+    '# start the sidecar of 192.0.2.1, which is the last master; if its leases are in etcd, verify again with --etcd-servers',
+  ])
+  await withTwoMasters(api)
+  const both = await repairs({ only })
+  assert.equal(both.length, 2)
+  assert.ok(both.every((line) => line.startsWith('apiserver-bootstrap masters evict ')))
 })
 
 test(

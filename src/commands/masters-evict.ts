@@ -113,10 +113,17 @@ function reasonOf(address: string, plan: EvictionPlan & { readonly type: 'refuse
     case 'last':
       return `${address} is the last one: no other address is listed or has a live lease`
     case 'live': {
+      if (plan.leases.every(isWithdrawn)) return `${address} is already withdrawn, and has no lease to remove`
       const words = plan.leases.map(describe).join('; ')
       return `${address} is alive (${words}) and would be added again: stop or withdraw its master, or use --force`
     }
   }
+}
+
+/** A Lease object of a withdrawn master is its record. A lease in etcd beside such a record is of a kube-apiserver. */
+function isWithdrawn({ holders, leased, object }: InspectedLease): boolean {
+  const isRecord = !leased || object !== undefined
+  return isRecord && holders.length > 0 && holders.every(({ state }) => state === 'withdrawn')
 }
 
 function describe({ holders, life, leased }: InspectedLease): string {

@@ -50,8 +50,10 @@ async function setUp(
     audited: () => logger.lines.map(({ fields }) => fields),
     recorded,
     leases: () => new EtcdLeases({ etcd, prefix, clock, logger: silentLogger, availability, ttlMs: 15_000 }),
-    /** As by `etcdctl put`, without a lease. */
-    put: (address: string) => etcd.create(`${prefix}/masterleases/${address}`, encodeMasterLease(address), { signal }),
+    /** As by `etcdctl put`, by default without a lease. */
+    put: (address: string, lease?: bigint) =>
+      etcd.create(`${prefix}/masterleases/${address}`, encodeMasterLease(address), { signal, ...(lease && { lease }) }),
+    grant: async () => (await etcd.grantLease(60, signal)).id,
     keys: async () =>
       (await etcd.list(`${prefix}/masterleases/`, { signal })).items.map(({ key }) => key.split('/').at(-1)),
     async evict(address: string, flags: { readonly force?: boolean; readonly yes?: boolean } = {}) {
@@ -187,6 +189,15 @@ test('an address without a lease is refused, with a note if it is listed', async
     (await evict('192.0.2.9')).line,
     /^refused: 192\.0\.2\.9 has no lease under [^;]*; it is listed, and masters whose leases are there remove/,
   )
+})
+
+test('a withdrawn master is refused as such, but not if a kube-apiserver renews a lease at its address', async () => {
+  const { put, grant, leases, evict } = await setUp('etcd', { listed: ['192.0.2.1'] })
+  await leases().update({ ...holder('192.0.2.9'), state: 'withdrawn' }, signal)
+  const withdrawn = 'refused: 192.0.2.9 is already withdrawn, and has no lease to remove'
+  assert.deepEqual(await evict('192.0.2.9'), { code: 1, line: withdrawn })
+  await put('192.0.2.9', await grant())
+  assert.match((await evict('192.0.2.9')).line, /^refused: 192\.0\.2\.9 is alive /)
 })
 
 test('a lease that is written between read and removal is preserved', async () => {

@@ -104,7 +104,7 @@ export function createMaster(options: MasterOptions, ports: MasterPorts): Master
     lifecycle,
     run: (signal) => lifecycle.run(signal),
     async postStartHook() {
-      life = lifecycle.run(stop.signal)
+      life ??= lifecycle.run(stop.signal)
       await Promise.race([Promise.all(foundations.map(({ value }) => value.known())), life])
     },
     async preShutdownHook() {

@@ -184,6 +184,21 @@ test('the postStart hook of an embedding server stops waiting for a permanently 
   await end
 })
 
+test('a second call of the postStart hook waits for the same start, and the master can be shut down', async () => {
+  const world = setUp()
+  const { time, ports } = world
+  const master = createMaster(defineMaster({ advertiseAddress: '192.0.2.1' }, 'host-1'), ports)
+  const starts = Promise.all([master.postStartHook(), master.postStartHook()])
+  starts.catch(() => {})
+  await time.advance(20_000)
+  await starts
+  assert.deepEqual(await listed(world), ['192.0.2.1'])
+  const end = master.preShutdownHook()
+  await time.advance(30_000)
+  await end
+  assert.deepEqual((await listed(world)) ?? [], [])
+})
+
 test('the preShutdown hook of an embedding server waits until the address is withdrawn', async () => {
   const world = setUp()
   const { time, transport, ports } = world

@@ -53,7 +53,7 @@ export const evictionOptions = {
 } as const satisfies OptionGroup
 
 const checkList = z
-  .array(z.enum(checkIds, { error: 'must be one of the checks in docs/verify.md' }))
+  .array(z.enum(checkIds, { error: `must be one of ${checkIds.join(', ')}` }))
   .check(z.minLength(1, 'needs at least one check'))
 
 interface ProbeTarget {

@@ -111,7 +111,9 @@ export class EtcdConnection {
     const connection = new EtcdConnection(endpoint, tls, clock, times)
     const { promise, resolve, reject } = Promise.withResolvers<void>()
     const cancel = clock.schedule(times.connectMs, () => reject(lost(`no connection within ${times.connectMs} ms`)))
-    connection.#session.once('remoteSettings', () => resolve()).once('close', () => reject(connection.#failure))
+    connection.#session
+      .once('remoteSettings', () => resolve())
+      .once('close', () => reject(unopened(endpoint, connection.#failure)))
     try {
       await abortable(promise, signal)
     } catch (error) {
@@ -241,6 +243,14 @@ export class EtcdConnection {
 
 function lost(reason: string): EtcdError {
   return new EtcdError('Unreachable', reason)
+}
+
+/** A server that takes only TLS closes a connection without TLS, and does not say why. */
+function unopened({ tls, socketPath }: EtcdEndpoint, failure: unknown): unknown {
+  const isPlain = !tls && socketPath === undefined
+  return isPlain && failure instanceof EtcdError
+    ? lost(`${failure.message}; if it takes TLS only, use https://`)
+    : failure
 }
 
 function openSocket(endpoint: EtcdEndpoint, tls: TlsMaterial | undefined): Socket {

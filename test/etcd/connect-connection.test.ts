@@ -36,6 +36,13 @@ test('a server that does not speak HTTP/2 fails the opening of a connection', as
   await assert.rejects(opening, { code: 'ERR_HTTP2_ERROR' })
 })
 
+test('a server that closes a connection without TLS before it has answered may take TLS only', async (t) => {
+  const { endpoint } = await startSilentServer(t, (socket) => socket.end())
+  const opening = EtcdConnection.open(endpoint, undefined, { clock: systemClock, times: defaultTimes, signal })
+  const message = 'connection closed by the server; if it takes TLS only, use https://'
+  await assert.rejects(opening, new EtcdError('Unreachable', message))
+})
+
 test('while DNS fails, a connection uses the last known address of the endpoint', async (t) => {
   const { port } = await listenOnLoopback(t, createServer())
   const system = failingLookup(t)

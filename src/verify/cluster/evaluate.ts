@@ -65,10 +65,14 @@ const checks: Readonly<Record<CheckId, AnyCheck>> = {
   'system-namespaces': define({ needs: ['namespaces'], uses: ['nodesServed'], judge: judgeNamespaces }),
   'kubernetes-service': define({
     needs: ['kubernetesService'],
-    uses: [...relatedObjects, 'services'],
+    uses: [...relatedObjects, 'services', 'masterLeases'],
     judge: judgeService,
   }),
-  'kubernetes-endpoints': define({ needs: ['kubernetesEndpoints'], uses: relatedObjects, judge: judgeEndpoints }),
+  'kubernetes-endpoints': define({
+    needs: ['kubernetesEndpoints'],
+    uses: [...relatedObjects, 'masterLeases'],
+    judge: judgeEndpoints,
+  }),
   'kubernetes-endpointslice': define({
     needs: ['kubernetesSlices', 'kubernetesEndpoints'],
     uses: [...relatedObjects, 'masterLeases'],

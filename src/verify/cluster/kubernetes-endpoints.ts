@@ -35,7 +35,7 @@ export function judgeEndpoints(
   context: CheckContext,
 ): Verdict {
   const wanted = wantedEndpoints(context)
-  const remedy = [remedyOf(current, wanted)]
+  const remedy = remedyOf(current, wanted, context)
   const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
   if (current === undefined) {
     const service = context.state.kubernetesService
@@ -68,21 +68,36 @@ export function judgeEndpoints(
   return verdictOf(findings, `${listed.join(', ')} at ${portsText(subsets[0]?.ports)}`)
 }
 
-function remedyOf(current: Endpoints | undefined, wanted: Endpoints | undefined): Command {
-  if (wanted === undefined) return runMaster()
-  if (current === undefined) return kubectlCreate(wanted)
+function remedyOf(
+  current: Endpoints | undefined,
+  wanted: Endpoints | undefined,
+  context: CheckContext,
+): readonly Command[] {
+  if (wanted === undefined) return [runMaster()]
+  if (current === undefined) {
+    const slices = partOf(context, 'kubernetesSlices')
+    const hasSlice = slices === undefined || ownSlice(context) !== undefined
+    return [kubectlCreate(wanted), ...(hasSlice ? [] : [kubectlCreate(sliceOf(wanted))])]
+  }
   const patch = { metadata: { labels: { [SKIP_MIRROR_LABEL]: 'true' } }, subsets: wanted.subsets }
-  return kubectlPatch(endpoints, KUBERNETES_SERVICE, patch)
+  return [kubectlPatch(endpoints, KUBERNETES_SERVICE, patch)]
 }
 
 /**
  * The Endpoints as they should be, with the usable addresses of the present Endpoints or, if there are none, of the
- * slice. Undefined if no usable address or no port is known.
+ * slice, or else of the leases. Undefined if no usable address or no port is known.
  */
 export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
-  const usable = [...new Set(addressesIn(partOf(context, 'kubernetesEndpoints')).filter((one) => isListable(one)))]
-  const own = usable.length > 0 ? usable : addressesInSlice(ownSlice(context)).filter((address) => isListable(address))
-  return own.length === 0 ? undefined : endpointsOf(own, context)
+  const sources = [
+    () => [...new Set(addressesIn(partOf(context, 'kubernetesEndpoints')))],
+    () => addressesInSlice(ownSlice(context)),
+    () => leasedAddresses(rowsOf(context)),
+  ]
+  for (const addresses of sources) {
+    const usable = addresses().filter((one) => isListable(one))
+    if (usable.length > 0) return endpointsOf(usable, context)
+  }
+  return undefined
 }
 
 /** Undefined if no port of the API servers is known. */

@@ -160,8 +160,8 @@ test('a correct dual-stack cluster passes, and its second slice is checked too',
   assert.deepEqual(failedIn(await verify()), ['kubernetes-service'])
 })
 
-test('missing Endpoints have a command to create them while the slice exists, otherwise a manual step', async () => {
-  const { api, verify } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
+test('missing Endpoints are created from the slice or from the leases; without both there is a manual step', async () => {
+  const { api, verify, execute } = await bootstrapped({ advertiseAddress: '192.0.2.1' })
   const { subsets } = await api.get(endpoints, kubernetes)
   assert.deepEqual(
     subsets?.[0]?.addresses?.map(({ ip }) => ip),
@@ -172,9 +172,16 @@ test('missing Endpoints have a command to create them while the slice exists, ot
   const { args, input } = finding?.remedy[0] ?? {}
   assert.deepEqual(args, ['create', '--filename=-'])
   assert.deepEqual([(input as Endpoints).metadata?.name, (input as Endpoints).subsets], ['kubernetes', subsets])
+  const slice = await api.get(endpointSlices, kubernetes)
   await api.delete(endpointSlices, kubernetes)
-  const [without] = findingsOf(await verify({ only: ['kubernetes-endpoints'] }))
+  const source = { api, leaseNamespace: 'nowhere' }
+  const [without] = findingsOf(await verify({ source, only: ['kubernetes-endpoints'] }))
   assert.equal(without?.remedy[0]?.tool, 'by-hand')
+  const [fromLeases] = findingsOf(await verify({ only: ['kubernetes-endpoints'] }))
+  for (const command of fromLeases?.remedy ?? []) await execute(command)
+  assert.deepEqual((await api.get(endpoints, kubernetes)).subsets, subsets)
+  assert.deepEqual((await api.get(endpointSlices, kubernetes)).endpoints, slice.endpoints)
+  assert.deepEqual(findingsOf(await verify()), [])
 })
 
 test('if Endpoints and slice list different addresses only the leases decide which are right', async () => {

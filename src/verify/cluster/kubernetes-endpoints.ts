@@ -34,8 +34,12 @@ export function judgeEndpoints(
   { kubernetesEndpoints: current }: Pick<Parts, 'kubernetesEndpoints'>,
   context: CheckContext,
 ): Verdict {
-  const wanted = wantedEndpoints(context)
-  const remedy = remedyOf(current, wanted, context)
+  const subsets = current?.subsets ?? []
+  const listed = addressesIn(current)
+  const notReady = subsets.flatMap(({ notReadyAddresses }) => notReadyAddresses ?? []).map(({ ip }) => ip)
+  const right = leasedAddresses(rowsOf(context))
+  const alive = notReady.filter((address) => right.includes(address) && !listed.includes(address))
+  const remedy = remedyOf(current, alive, context)
   const finding = (expected: string, found: string): Finding => ({ object: ENDPOINTS, expected, found, remedy })
   if (current === undefined) {
     const service = context.state.kubernetesService
@@ -44,9 +48,6 @@ export function judgeEndpoints(
       ? verdictOf([finding('exists', 'missing')], '')
       : skipped(`there is no Service: see kubernetes-service`)
   }
-  const subsets = current.subsets ?? []
-  const listed = addressesIn(current)
-  const notReady = subsets.flatMap(({ notReadyAddresses }) => notReadyAddresses ?? []).map(({ ip }) => ip)
   const unusable = listed.filter((address) => !isListable(address))
   const twice = listed.filter((address, index) => listed.indexOf(address) !== index)
   const findings: Finding[] = []
@@ -68,11 +69,9 @@ export function judgeEndpoints(
   return verdictOf(findings, `${listed.join(', ')} at ${portsText(subsets[0]?.ports)}`)
 }
 
-function remedyOf(
-  current: Endpoints | undefined,
-  wanted: Endpoints | undefined,
-  context: CheckContext,
-): readonly Command[] {
+/** `alive`: unlisted addresses that must be listed, in the slice too. */
+function remedyOf(current: Endpoints | undefined, alive: readonly string[], context: CheckContext): readonly Command[] {
+  const wanted = wantedEndpoints(context, alive)
   if (wanted === undefined) return [runMaster()]
   if (current === undefined) {
     const slices = partOf(context, 'kubernetesSlices')
@@ -80,22 +79,24 @@ function remedyOf(
     return [kubectlCreate(wanted), ...(hasSlice ? [] : [kubectlCreate(sliceOf(wanted))])]
   }
   const patch = { metadata: { labels: { [SKIP_MIRROR_LABEL]: 'true' } }, subsets: wanted.subsets }
-  return [kubectlPatch(endpoints, KUBERNETES_SERVICE, patch)]
+  const slicePatch = kubectlPatch(endpointSlices, KUBERNETES_SERVICE, { endpoints: sliceOf(wanted).endpoints })
+  const isSliceWrong = alive.length > 0 && ownSlice(context) !== undefined
+  return [kubectlPatch(endpoints, KUBERNETES_SERVICE, patch), ...(isSliceWrong ? [slicePatch] : [])]
 }
 
 /**
  * The Endpoints as they should be, with the usable addresses of the present Endpoints or, if there are none, of the
- * slice, or else of the leases. Undefined if no usable address or no port is known.
+ * slice, or else of the leases; and with the addresses `more`. Undefined if no usable address or no port is known.
  */
-export function wantedEndpoints(context: CheckContext): Endpoints | undefined {
+export function wantedEndpoints(context: CheckContext, more: readonly string[] = []): Endpoints | undefined {
   const sources = [
-    () => [...new Set(addressesIn(partOf(context, 'kubernetesEndpoints')))],
+    () => addressesIn(partOf(context, 'kubernetesEndpoints')),
     () => addressesInSlice(ownSlice(context)),
     () => leasedAddresses(rowsOf(context)),
   ]
   for (const addresses of sources) {
     const usable = addresses().filter((one) => isListable(one))
-    if (usable.length > 0) return endpointsOf(usable, context)
+    if (usable.length > 0) return endpointsOf([...new Set([...usable, ...more])], context)
   }
   return undefined
 }

@@ -192,6 +192,23 @@ test('the repair preserves usable addresses and their details, and uses those of
   assert.match(repaired({ endpoints: endpointsWith([]) }) ?? '', /^# run apiserver-bootstrap beside an API server/)
 })
 
+test('one repair lists a live master among the notReadyAddresses, in the slice too, and drops the others', () => {
+  const C = '192.0.2.3'
+  const repaired = (addresses: readonly string[], ...slices: readonly EndpointSlice[]) => {
+    const subset = { addresses: ipsOf(addresses), notReadyAddresses: ipsOf([B, C]), ports: https() }
+    return remedies(byEndpoints({ endpoints: endpointsWith([subset]), slices, leased: [A, B] }))[0]
+  }
+  const patch = patched('endpoints', {
+    metadata: { labels: { [LABEL]: 'true' } },
+    subsets: [{ addresses: ipsOf([A, B]), ports: https() }],
+  })
+  const both = `${patch} && ${patched('endpointslices', { endpoints: sliceOf([A, B]).endpoints })}`
+  assert.equal(repaired([A], sliceOf([A])), both)
+  assert.equal(repaired([], sliceOf([A])), both)
+  assert.equal(repaired([A]), patch)
+  assert.match(repaired([A, B], sliceOf([A, B])) ?? '', /^kubectl patch endpoints [^&]*$/)
+})
+
 test('wanted Endpoints need an address and a port', () => {
   assert.deepEqual(wantedEndpoints(contextOf({ endpoints: endpointsOf(A) })), {
     apiVersion: 'v1',

@@ -24,6 +24,7 @@ import { isReconciler, OtherReconciler, OWN_MANAGER, TURN_OFF } from './guarded-
 import type { Written } from './guarded-writes/object-writer.ts'
 import { addressesIn, KUBERNETES_SERVICE } from './identity.ts'
 import { addressOf, type Holder, LeaseWithdrawn, type MasterLease } from './leases/master-leases.ts'
+import { isHeldBy } from './members.ts'
 
 interface AnnouncementsOptions {
   readonly clock: Clock
@@ -73,6 +74,12 @@ export class Announcements {
    * that is not logged again.
    */
   readonly #unanswered = new Map<string, string>()
+  /** Whether a read has shown this master's lease. */
+  #isAnnounced = false
+  /** Whether a read has shown that this process holds the lease, and not another life of this master. */
+  #hasHeld = false
+  /** The instance id of the process that last took over the lease. */
+  #replacedBy: string | undefined
 
   constructor(options: AnnouncementsOptions) {
     this.#options = options
@@ -98,10 +105,27 @@ export class Announcements {
   }
 
   /**
-   * Reports other hosts with this master's address. Called once, when a read first shows this master's lease. `leases`:
-   * all leases.
+   * Called after each read of all leases. Reports another process with this master's host name and address that has
+   * taken over its lease. When a read first shows this master's lease, reports other hosts with this master's address.
    */
-  announced(own: Holder, leases: readonly MasterLease[]): void {
+  read(own: Holder, leases: readonly MasterLease[]): void {
+    const stored = leases.find((lease) => isHeldBy(lease, own))?.holder
+    if (stored === undefined) return
+    if (!this.#isAnnounced) this.#announceSharers(own, leases)
+    this.#isAnnounced = true
+    const { host, instanceId, startedAt } = stored
+    this.#hasHeld ||= instanceId === own.instanceId
+    // The record of an earlier life is overwritten, or waited for, when this process starts.
+    const isReplaced = this.#hasHeld && instanceId !== own.instanceId && startedAt >= own.startedAt
+    if (!isReplaced || instanceId === this.#replacedBy || own.state !== 'ready') return
+    this.#replacedBy = instanceId
+    this.#options.logger.warn(
+      { address: addressOf(own), host, instanceId, startedAt },
+      "another process with this master's host name and address has taken over its lease; stop one of them",
+    )
+  }
+
+  #announceSharers(own: Holder, leases: readonly MasterLease[]): void {
     const address = addressOf(own)
     const holders = leases.flatMap((lease) => (lease.address === address ? (lease.holder ?? []) : []))
     const hosts = holders.map(({ host }) => host).filter((host) => host !== own.host)

@@ -421,3 +421,26 @@ test('null in a list of masters, as a server may write an empty list, counts as 
     Array(3).fill([[], ['192.0.2.1'], [], [{ port: 6443 }]]),
   )
 })
+
+for (const leaseStore of ['kubernetes', 'etcd']) {
+  test(`of two running copies of one sidecar the earlier one warns once, with leases in ${leaseStore}`, async (t) => {
+    const world = new OtherWritersWorld(t)
+    const settings = { leaseStore, ...(leaseStore === 'etcd' && { etcdServers: 'http://127.0.0.1:2379' }) }
+    const replaced = /another process with this master's host name and address/
+    const before = world.start(1, settings)
+    await world.time.advance(20_000)
+    before.stop()
+    await world.time.advance(10_000)
+    const first = world.start(1, settings)
+    await world.time.advance(20_000)
+    assert.deepEqual(first.logged(replaced), [])
+    const second = world.start(1, settings)
+    await world.time.advance(60_000)
+    const [{ level, fields } = {}, ...more] = first.logged(replaced)
+    assert.deepEqual([level, fields?.address, fields?.host, more], ['warn', '192.0.2.1', 'host-1', []])
+    assert.deepEqual(
+      [before, second].flatMap((one) => one.logged(replaced)),
+      [],
+    )
+  })
+}

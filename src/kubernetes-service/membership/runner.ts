@@ -14,7 +14,7 @@ import type { FleetView } from '../fleet-view.ts'
 import { conflictPause } from '../guarded-writes/object-writer.ts'
 import type { EndpointPort } from '../identity.ts'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../leases/master-leases.ts'
-import { isHeldBy, othersPerhapsReady, portsAgreed } from '../members.ts'
+import { othersPerhapsReady, portsAgreed } from '../members.ts'
 import type { ReadinessMonitor } from '../readiness-monitor.ts'
 import type { ListReconciler, ObservedEndpoints, WatchedList } from '../reconcilers/endpoint-reconciler.ts'
 import { addressesForList, isFleetDualStack, listedInBoth, secondAddressesForList } from './fleet.ts'
@@ -73,7 +73,6 @@ export class MembershipRunner implements ListReconciler {
    */
   #awayMs = Number.POSITIVE_INFINITY
   #cancelWake: Cancel = () => {}
-  #isAnnounced = false
   /** The listed addresses at this master's first read of the list. */
   #listedBefore: readonly string[] | undefined
   readonly #conflictPause: (signal: AbortSignal) => Promise<void>
@@ -266,7 +265,7 @@ export class MembershipRunner implements ListReconciler {
   }
 
   #read(sentAtMs: number, leases: Awaited<ReturnType<MasterLeases['list']>>, requested: boolean): void {
-    const { clock, fleet, announcements, holder, availability, timings } = this.#options
+    const { clock, fleet, announcements, availability, timings } = this.#options
     this.#answeredMs = this.#nowMs
     // While this master sends no request for its lease (its server is dead), only reads show that the store is back.
     const isIdle = this.#state.lease.request === undefined && sentAtMs - this.#awayMs >= timings.ttlMs
@@ -275,9 +274,7 @@ export class MembershipRunner implements ListReconciler {
     const span = { beganMs: wallMs - (this.#nowMs - this.#beganMs), nowMs: wallMs }
     this.#take({ type: 'leases', sentAtMs, leases, span, requested })
     fleet.read(this.#state.fleet.leases, sentAtMs)
-    if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return
-    this.#isAnnounced = true
-    announcements.announced(holder, leases)
+    announcements.read(this.#state.self, leases)
   }
 
   async #request({ type, holder, limitMs }: Extract<MembershipEffect, { holder: Holder }>): Promise<void> {

@@ -34,10 +34,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
   'kubernetes-service-membership-runner-negation': {
-    broken: '#read: drops the "not" of !leases.some((lease) => isHeldBy(lease, holder)).',
-    file: 'kubernetes-service/membership/runner.ts',
-    text: 'if (this.#isAnnounced || !leases.some((lease) => isHeldBy(lease, holder))) return',
-    instead: 'if (this.#isAnnounced || leases.some((lease) => isHeldBy(lease, holder))) return',
+    broken: 'read: drops the "not" of !this.#isAnnounced.',
+    file: 'kubernetes-service/announcements.ts',
+    text: 'if (!this.#isAnnounced) this.#announceSharers(own, leases)',
+    instead: 'if (this.#isAnnounced) this.#announceSharers(own, leases)',
     tests: ['kubernetes-service/announcements.test.ts'],
   },
   'kube-contention-reports-term': {

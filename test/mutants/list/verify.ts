@@ -110,8 +110,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'verify-repair-with-a-loopback-address': {
     broken: 'Repairs Endpoints with addresses of the slice that no client can use.',
     file: 'verify/cluster/kubernetes-endpoints.ts',
-    text: 'addressesInSlice(ownSlice(context)).filter((address) => isListable(address))',
-    instead: 'addressesInSlice(ownSlice(context))',
+    text: 'const usable = addresses().filter((one) => isListable(one))',
+    instead: 'const usable = addresses()',
     tests: ['verify/cluster/kubernetes-endpoints.test.ts'],
   },
   'verify-missing-beside-an-unread-service': {
@@ -120,6 +120,20 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     text: "const isAlone = service?.type !== 'read' || service.value !== undefined",
     instead: "const isAlone = service?.type === 'read' && service.value !== undefined",
     tests: ['verify/cluster/kubernetes-endpoints.test.ts'],
+  },
+  'verify-service-deleted-while-its-address-is-taken': {
+    broken: 'Prints a deletion of default/kubernetes while another Service has the first ClusterIP.',
+    file: 'verify/cluster/kubernetes-service.ts',
+    text: '[...taken.release, remove,',
+    instead: '[remove,',
+    tests: ['verify/cluster/damage.test.ts'],
+  },
+  'verify-eviction-of-the-last-master': {
+    broken: 'Prints an eviction of the last master, which would be refused.',
+    file: 'verify/cluster/masters.ts',
+    text: 'const evict = start ?? [',
+    instead: 'const evict = [',
+    tests: ['verify/cluster/masters.test.ts'],
   },
   'verify-family-of-the-expected-address': {
     broken: 'Takes the family of the first expected address for that of the Endpoints.',

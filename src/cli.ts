@@ -15,6 +15,8 @@ if (oldNode !== undefined) {
   limitMemory()
   const { exitDespiteReadings } = await import('./runtime/system-file.ts')
   exitDespiteReadings()
+  const { exitAtSignals } = await import('./commands/stop-signals.ts')
+  exitAtSignals()
   const { watchOutput } = await import('./commands/output.ts')
   const { gone, fault } = watchOutput()
   const { code, isExplained } = await main(process.argv.slice(2))

@@ -5,6 +5,21 @@
  */
 const ECHO_MS = 1_000
 
+const NAMES = ['SIGTERM', 'SIGINT'] as const
+
+/**
+ * Makes SIGTERM and SIGINT end the process until {@link stopSignals} handles them. Only the first process of a
+ * container needs this: the kernel ignores these signals for it as long as it has no handler.
+ */
+export function exitAtSignals(): void {
+  if (process.pid !== 1) return
+  for (const name of NAMES) process.on(name, exitAt)
+}
+
+function exitAt(_: NodeJS.Signals, number: number): void {
+  process.exit(128 + number)
+}
+
 /** The message is the name of the signal. */
 export class StopRequest extends Error {
   override readonly name = 'StopRequest'
@@ -31,8 +46,8 @@ export function stopSignals(also: readonly NodeJS.Signals[] = []): {
     stoppedMs = performance.now()
     controller.abort(new StopRequest(name))
   }
-  const names = ['SIGTERM', 'SIGINT', ...also] as const
-  for (const name of names) process.on(name, onSignal)
+  const names = [...NAMES, ...also]
+  for (const name of names) process.on(name, onSignal).off(name, exitAt)
   return {
     signal: controller.signal,
     release() {

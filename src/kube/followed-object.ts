@@ -40,7 +40,7 @@ export class FollowedObject<T extends KubeObject> {
    * The value of {@link #events} when a live read was older than {@link current}; undefined if the last read was not.
    */
   #outdated: number | undefined
-  /** The resourceVersion of the watched object at the last restart of the watch. */
+  /** The resourceVersion of the watched object when the watch was restarted; undefined since the next event. */
   #restarted: { readonly cachedVersion: string | undefined } | undefined
   /** Cancels the restart of the watch; undefined while none is due. */
   #late: Cancel | undefined
@@ -55,6 +55,7 @@ export class FollowedObject<T extends KubeObject> {
     this.#informer.subscribe(() => {
       this.#events++
       this.#read = undefined
+      this.#restarted = undefined
       onChange()
     })
     this.#missed = metrics.counter({
@@ -137,7 +138,7 @@ export class FollowedObject<T extends KubeObject> {
     const { logger, availability, resource, ref } = this.#options
     const [cachedVersion, storedVersion] = [this.#cached, live].map((object) => object?.metadata?.resourceVersion)
     // The last restart did not help: the server's own caches differ from its store. Live reads continue.
-    if (this.#restarted?.cachedVersion === cachedVersion) return
+    if (this.#restarted !== undefined && this.#restarted.cachedVersion === cachedVersion) return
     this.#restarted = { cachedVersion }
     this.#missed.add({ resource: resource.plural })
     const fields = { resource: resource.plural, name: ref.name, cachedVersion, storedVersion }

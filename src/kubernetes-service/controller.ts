@@ -216,10 +216,12 @@ export class KubernetesServiceController {
     this.#noteDemand()
     this.#reportForeignPorts()
     const observed = this.#observed
-    const isSatisfied = reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed()) ?? false
-    // The first reconciliation also finds a slice that no watch follows: one of this master's own family.
+    // Until the watches have synced, missing objects prove nothing, not even to the reconciler.
+    const isKnown = this.#endpoints.hasSynced && this.#slice.hasSynced
+    const isSatisfied = isKnown && (reconciler.isSatisfied?.(observed, this.#ports, this.#portsAgreed()) ?? false)
+    // These reconciliations also find a slice that no watch follows: one of this master's own family.
     const isFirst = reasons.has('start')
-    const suffices = this.#trustsWatches && !isFirst
+    const suffices = this.#trustsWatches && !isFirst && !reasons.has('interval')
     this.#trustsWatches = isSatisfied
     if (address === undefined || (isSatisfied && !isFirst)) return
     const hasSynced = [this.#slice, this.#secondSlice].every((object) => object?.hasSynced !== false)

@@ -37,16 +37,16 @@ function read(file: string, most: number): Promise<Buffer> {
 }
 
 /**
- * Makes `process.exit` end this process even while a reading hangs. Node waits for its threads before it ends, so
- * another program takes the place of this one, and exits with the same code.
+ * Makes `process.exit` end this process even while a reading hangs, where Node has `process.execve`. Node waits for its
+ * threads before it ends, so another program takes the place of this one, and exits with the same code.
  */
 export function exitDespiteReadings(): void {
   process.on('exit', function end(code) {
-    if (readings.size === 0) return
+    if (readings.size === 0 || process.execve === undefined) return
     // The other listeners remove temporary files, and may have been added later than this one.
     process.off('exit', end)
     process.emit('exit', code)
-    process.execve?.(process.execPath, [process.execPath, '--eval', `process.exit(${code})`], {})
+    process.execve(process.execPath, [process.execPath, '--eval', `process.exit(${code})`], {})
   })
 }
 

@@ -1,14 +1,16 @@
 import assert from 'node:assert/strict'
 import { closeSync, constants, openSync } from 'node:fs'
+import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite, type TestContext, test } from 'node:test'
 import { plainEndpoints } from '../../src/commands/etcd-store.ts'
 import { parseEndpoint } from '../../src/etcd/options.ts'
 import { writeKubeconfig } from '../peers/kubeconfig.ts'
 import { makeHangingFile } from '../support/hanging-file.ts'
+import { spawnChild } from '../support/spawn-child.ts'
 import { tempDir } from '../support/temp-dir.ts'
 import { eventually } from '../support/with-timeout.ts'
-import { runProgram, startProgram } from './command-line.ts'
+import { program, runProgram, startProgram } from './command-line.ts'
 
 test('plainEndpoints returns the endpoints of remote etcd servers without TLS', () => {
   const [plain, plainIpv6] = ['http://etcd-1:2379', 'http://[2001:db8::1]:2379']
@@ -61,6 +63,16 @@ suite('a certificate file that hangs', { concurrency: 2 }, () => {
     assert.deepEqual({ code, stderr }, { code: 2, stderr: [`--etcd-cafile: ${cafile} cannot be read within 5 s`] })
   })
 
+  test('does not delay the end by SIGTERM of the first process of a container, for which the kernel ignores it', async (t) => {
+    const { cafile, flags } = await hangingFiles(t)
+    const asFirst = ['--pid', '--fork', '--kill-child', process.execPath, program, 'run', ...flags]
+    const unshare = await spawnChild(t, 'unshare', asFirst)
+    await openWhenRead(t, cafile)
+    const [pid] = (await readFile(`/proc/${unshare.pid}/task/${unshare.pid}/children`, 'utf8')).split(' ')
+    process.kill(Number(pid), 'SIGTERM')
+    assert.deepEqual(await unshare.exited, { code: 143, signal: null })
+  })
+
   for (const command of ['run', 'withdraw']) {
     test(`does not delay the end of ${command} by SIGTERM`, async (t) => {
       const { cafile, flags } = await hangingFiles(t)
@@ -71,8 +83,15 @@ suite('a certificate file that hangs', { concurrency: 2 }, () => {
 
 /** Asserts that SIGTERM ends the program at once while it reads the pipe `file`. */
 async function endedBySignal(t: TestContext, file: string, args: readonly string[]): Promise<void> {
-  const program = await startProgram(t, args)
-  // As long as the pipe is open here, reading it hangs.
+  const started = await startProgram(t, args)
+  await openWhenRead(t, file)
+  started.kill('SIGTERM')
+  assert.deepEqual(await started.exited, { code: null, signal: 'SIGTERM' })
+  assert.equal(started.stderr(), '')
+}
+
+/** Opens a pipe as soon as it is being read. As long as it is open here, reading it hangs. */
+async function openWhenRead(t: TestContext, file: string): Promise<void> {
   const pipe = await eventually('a reading of the pipe', () => {
     try {
       return openSync(file, constants.O_WRONLY | constants.O_NONBLOCK)
@@ -81,7 +100,4 @@ async function endedBySignal(t: TestContext, file: string, args: readonly string
     }
   })
   t.after(() => closeSync(pipe))
-  program.kill('SIGTERM')
-  assert.deepEqual(await program.exited, { code: null, signal: 'SIGTERM' })
-  assert.equal(program.stderr(), '')
 }

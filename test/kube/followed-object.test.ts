@@ -275,6 +275,24 @@ test('a second live read with an older state counts, because the store was resto
   await end()
 })
 
+test('each creation that the watch misses restarts the watch', async () => {
+  const { time, api, object, now, stop, end, missed, watch } = await followed()
+  for (let restarts = 1; restarts <= 2; restarts++) {
+    await api.delete(configMaps, ref, {})
+    await time.advance(100)
+    assert.equal(object.current, undefined)
+    watch.lost = true
+    await api.create(configMaps, { metadata: ref, data: { version: `${restarts}` } })
+    await object.readLive(stop.signal)
+    await time.advance(LATE_MS - 1)
+    // The list of the new watch arrives.
+    watch.lost = false
+    await time.advance(100)
+    assert.deepEqual([now(), await missed()], [`${restarts}`, restarts])
+  }
+  await end()
+})
+
 test('a failed live read changes nothing, is reported only if refused, and rejects on a programming error', async () => {
   let failure: Error | undefined
   const { object, now, stop, end, reported } = await followed((api) => async (resource, of, options) => {

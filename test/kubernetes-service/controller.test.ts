@@ -70,6 +70,8 @@ test('the Service waits for its watch, the list for at most 5 s for its own', as
       await world.time.advance(opensAfterMs - 4_999 + 1)
       const lists = [members.reads > 0, members.writes.length > 0]
       const isDue = isService || opensAfterMs > 5_000
+      // A reconciler could conclude from an unsynced watch that no address is listed.
+      assert.equal(members.seen !== undefined, isService)
       assert.deepEqual([lists, world.asked()[0]], [[isDue, isDue], !isService && isDue ? 'create services' : undefined])
       // Slices that their watch does not know are read.
       if (plural === 'endpointslices') assert.ok(members.watched.every((watched) => watched === undefined))

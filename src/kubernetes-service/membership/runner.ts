@@ -8,7 +8,7 @@ import { within } from '../../runtime/request-limit.ts'
 import { abortable, aborted, linkedController } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
 import type { Announcements, LeaseTelemetry } from '../announcements.ts'
-import { type EndpointsAdapter, type ListPlan, NoLiveMasters } from '../endpoints-adapter.ts'
+import { type EndpointsAdapter, type ListPlan, NoLiveMasters, type StoredEndpoints } from '../endpoints-adapter.ts'
 import { planEndpoints } from '../endpoints-plan.ts'
 import type { FleetView } from '../fleet-view.ts'
 import { conflictPause } from '../guarded-writes/object-writer.ts'
@@ -167,7 +167,7 @@ export class MembershipRunner implements ListReconciler {
   ): Promise<void> {
     await abortable(this.#hasJoined.promise, signal)
     if (this.#state.phase.type !== 'listed') return
-    const planFor = async (stored: ObservedEndpoints): Promise<ListPlan | undefined> => {
+    const planFor = async (stored: StoredEndpoints): Promise<ListPlan | undefined> => {
       // If nothing is stored, only the creation by the first master succeeds, and for that older leases suffice.
       const isNew = stored.endpoints === undefined && stored.slice === undefined && stored.secondSlices.length === 0
       await this.refreshMembers(signal, isNew)
@@ -202,13 +202,14 @@ export class MembershipRunner implements ListReconciler {
   }
 
   /** The plan for the list, from the last read of the leases. */
-  #plan(stored: ObservedEndpoints, reconcilePorts: boolean, mayBecomeEmpty = false): ListPlan {
-    const { endpoints: current } = stored
-    this.#listedBefore ??= listedInBoth(stored)
-    const addresses = addressesForList(this.#state, stored, this.#listedBefore, mayBecomeEmpty)
+  #plan(stored: StoredEndpoints, reconcilePorts: boolean, mayBecomeEmpty = false): ListPlan {
+    const { endpoints: current, slicesError } = stored
+    const listedBefore = this.#listedBefore ?? listedInBoth(stored)
+    if (slicesError === undefined) this.#listedBefore = listedBefore
+    const addresses = addressesForList(this.#state, stored, listedBefore, mayBecomeEmpty)
     return {
       endpoints: planEndpoints({ addresses, current, ports: this.#options.ports, reconcilePorts, mayBecomeEmpty }),
-      secondAddresses: secondAddressesForList(this.#state, stored, this.#listedBefore),
+      secondAddresses: secondAddressesForList(this.#state, stored, listedBefore),
     }
   }
 

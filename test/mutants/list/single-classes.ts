@@ -28,8 +28,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'first-read-each-time': {
     broken: 'Takes the list at each read for the one that it found at first.',
     file: 'kubernetes-service/membership/runner.ts',
-    text: 'this.#listedBefore ??= listedInBoth(stored)',
-    instead: 'this.#listedBefore = listedInBoth(stored)',
+    text: 'const listedBefore = this.#listedBefore ?? listedInBoth(stored)',
+    instead: 'const listedBefore = listedInBoth(stored)',
     tests: ['kubernetes-service/membership/runner.test.ts'],
   },
   'the-last-lease-stays-ended': {

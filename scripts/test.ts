@@ -43,8 +43,8 @@ const minute = 60_000
 /** Files that took at least this long are listed at the end. */
 const SLOW_MS = 20_000
 const inProcess = {
-  // One more than there are processors, because usually one of the files waits for a time limit.
-  concurrency: availableParallelism() + 1,
+  // More than there are processors, because some of the files wait for time limits.
+  concurrency: availableParallelism() + 3,
   // The random schedules take 20 s on a quiet machine; a busy one must not fail them.
   testTimeoutMs: 4 * minute,
   // Long, because a busy machine must not fail the tests. A hung test is ended sooner, by its own limit.

@@ -9,7 +9,8 @@ const sources = read('src/**/*.ts').filter(({ path }) => !path.startsWith('src/p
 const others = read('{test,scripts}/**/*.{ts,mjs}')
 
 function read(pattern: string): readonly { readonly path: string; readonly text: string }[] {
-  return globSync(pattern, { cwd: root })
+  // test/floor installs packages below itself.
+  return globSync(pattern, { cwd: root, exclude: ['**/node_modules/**'] })
     .map((path) => path.replaceAll('\\', '/'))
     .sort()
     .map((path) => ({ path, text: readFileSync(join(root, path), 'utf8') }))

@@ -24,7 +24,6 @@ export async function execute(flags: Flags, argument: string): Promise<number> {
   const { own, rest } = takeOwnOptions(evictionOptions, flags)
   const address = addressOf(argument)
   const source = await openMasters(rest, true)
-  // Until the files have been read a signal ends the process at once, because reading them may hang.
   const stop = stopSignals()
   try {
     const report = (line: string): boolean => process.stderr.write(`${presentable(line)}\n`)

@@ -24,7 +24,6 @@ export async function execute(flags: Flags): Promise<number> {
     throw new InvalidInputError([{ where: '--web', message: 'shows a page instead of --watch and --output' }])
   }
   const source = await openMasters(rest)
-  // Until the files have been read a signal ends the process at once, because reading them may hang.
   const stop = stopSignals()
   const render = own.output === 'json' ? renderJson(source, own.watch) : renderTable
   const { gone } = watchOutput()

@@ -9,6 +9,7 @@ import { delegatedAccess } from '../kube/delegated-access.ts'
 import { isOwnServer } from '../kube/readiness.ts'
 import { LifecycleError } from '../lifecycle/lifecycle.ts'
 import { isLoopbackName } from '../net/address.ts'
+import { portOf } from '../net/host-port.ts'
 import { shellWord } from '../runtime/shell.ts'
 import { limitHeap, releaseMemory } from '../runtime/system-heap.ts'
 import { type HealthEndpoint, isAlwaysAllowed } from '../telemetry/health.ts'
@@ -42,7 +43,6 @@ export async function execute(flags: Flags): Promise<number> {
   const gated = isGated(configuration)
   const server = await openApiServer(resolved, surroundings, { gated, awaitsCredentials: true, servesEmbedded: true })
   const etcd = await openEtcd(resolved, surroundings)
-  // Until the files have been read a signal ends the process at once, because reading them may hang.
   const stop = embeddedStop ?? stopSignals()
   dieOfUnhandled((error) => logger.error({ error }, 'unhandled error'))
   const ends = [watchEventLoop({ clock, logger, metrics }), releaseMemory(clock)]
@@ -157,8 +157,7 @@ export function portWarningOf({ configuration, settings }: Resolved, server: str
   const { securePort, advertiseAddress = [], readyzUrl = server, embedded } = configuration
   const isDefault = settings.some(({ key, source }) => key === 'securePort' && source.type === 'default')
   if (embedded || !isDefault || !isGated(configuration) || !isOwnServer(readyzUrl, advertiseAddress)) return undefined
-  const { port, protocol } = new URL(readyzUrl)
-  const found = port === '' ? (protocol === 'https:' ? 443 : 80) : Number(port)
+  const found = portOf(new URL(readyzUrl))
   if (found === securePort) return undefined
   return `default/kubernetes gets port ${securePort}, the default of --secure-port, but this master's API server is at port ${found}: clients reach nothing unless it listens on ${securePort} too; else give --secure-port=${found}`
 }

@@ -48,8 +48,7 @@ export async function execute(flags: Flags): Promise<number> {
     throw new InvalidInputError([{ where, message: 'requires --fault' }])
   }
   const crds = (await Promise.all((own.crd ?? []).map(definitionsIn))).flat()
-  // Until now a signal ends the process at once, because reading the files may hang. From now on the kubeconfig must be
-  // deleted, also when the terminal is closed.
+  // The kubeconfig must also be deleted when the terminal is closed.
   const stop = stopSignals(['SIGHUP'])
   let server: StartedApiServer | undefined
   let kubeconfig: Awaited<ReturnType<typeof writtenKubeconfig>> | undefined

@@ -29,6 +29,8 @@ export class StopRequest extends Error {
  * Turns the first SIGTERM or SIGINT into an abort. Ignores further signals for a second ({@link ECHO_MS}). A later
  * signal ends the process at once with exit code 1. `release` restores the handling by Node, but does nothing in that
  * second. `also`: further signals that are handled in the same manner.
+ *
+ * Call this after the files have been read: until then a signal ends the process at once, and reading them may hang.
  */
 export function stopSignals(also: readonly NodeJS.Signals[] = []): {
   readonly signal: AbortSignal

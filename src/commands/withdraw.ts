@@ -36,7 +36,6 @@ export async function execute(flags: Flags): Promise<number> {
   const server = await openApiServer(resolved, surroundings, { gated: false })
   const { api, readiness, close } = server
   const etcd = await openEtcd(resolved, surroundings)
-  // Until the files have been read a signal ends the process at once, because reading them may hang.
   const stop = stopSignals()
   const user = auditUser(server, etcd)
   dieOfUnhandled((error) => surroundings.logger.error({ error }, 'unhandled error'))

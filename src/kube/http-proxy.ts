@@ -1,5 +1,6 @@
 import { BlockList, isIP } from 'node:net'
 import { isLoopbackName } from '../net/address.ts'
+import { portOf } from '../net/host-port.ts'
 import { addSecret } from '../telemetry/secrets.ts'
 
 /** The environment variables that name proxies, as Go's programs (kubectl among them) read them. */
@@ -54,8 +55,7 @@ export function isLoopbackHost(server: URL): boolean {
 function goesDirect(server: URL, noProxy: string): boolean {
   if (isLoopbackHost(server)) return true
   const host = bare(server.hostname)
-  const port = server.port || (server.protocol === 'https:' ? '443' : '80')
-  return noProxy.split(',').some((entry) => matches(entry.trim().toLowerCase(), host, port))
+  return noProxy.split(',').some((entry) => matches(entry.trim().toLowerCase(), host, `${portOf(server)}`))
 }
 
 function matches(entry: string, host: string, port: string): boolean {

@@ -1,6 +1,7 @@
 import { spawn } from 'node:child_process'
 import { messageOf } from '../runtime/errors.ts'
 import { validitiesIn } from '../runtime/system-pem.ts'
+import { killGroup } from '../runtime/system-process-group.ts'
 import { tryParseTime } from '../runtime/time-format.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import { oneLine, withoutSecrets } from '../telemetry/secrets.ts'
@@ -134,14 +135,6 @@ function runPlugin(
     })
     if (stop.aborted) onStop()
   })
-}
-
-function killGroup(pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // The group has already ended.
-  }
 }
 
 function readCredential(output: string, apiVersion: string): Grant {

@@ -28,6 +28,11 @@ export function formatHostPort({ host, port }: HostPort): string {
   return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
 }
 
+/** The port of a server's URL, which may leave out the default port of its scheme. */
+export function portOf({ port, protocol }: URL): number {
+  return Number(port || (protocol === 'https:' ? 443 : 80))
+}
+
 function hostIn(quoted: string, bracketed: string | undefined, plain: string): string {
   if (bracketed === undefined && plain === '') {
     throw new AddressError(`${quoted} is not HOST:PORT: the host is missing; use 0.0.0.0 or [::] for all addresses`)

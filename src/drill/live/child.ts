@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { open } from 'node:fs/promises'
 import { resolve } from 'node:path'
 import { type Clock, sleep } from '../../runtime/clock.ts'
+import { killGroup } from '../../runtime/system-process-group.ts'
 
 /**
  * One process of a drilled fleet. It has a process group of its own, so an interrupt at the terminal does not reach it.
@@ -77,15 +78,6 @@ export class Child {
       killGroup(this.pid)
     }
     await this.exited
-  }
-}
-
-/** Sends SIGKILL to a process group. No other process can have the group's number while a process is left in it. */
-function killGroup(pid: number): void {
-  try {
-    process.kill(-pid, 'SIGKILL')
-  } catch {
-    // No process is left in the group.
   }
 }
 

@@ -14,6 +14,7 @@ import {
   KubernetesLeaseInspector,
   type LeaseInspector,
 } from '../../kubernetes-service/masters/inspection.ts'
+import { portOf } from '../../net/host-port.ts'
 import { type Clock, sleep } from '../../runtime/clock.ts'
 import { systemClock, systemRandom } from '../../runtime/system-clock.ts'
 import { silentLogger } from '../../telemetry/logger.ts'
@@ -68,12 +69,12 @@ export async function openCluster(options: LiveOptions, leaseStore: 'etcd' | 'ku
       ? undefined
       : new StandingLeases({ kv, prefix, pool: poolOf(endpoints, files, clock), clock })
   if (leaseStore === 'etcd' && kv === undefined) throw new DrillError('leases in etcd need --etcd-servers')
-  const { protocol, hostname, port } = access.server
+  const { protocol, hostname } = access.server
   const tls = protocol === 'https:'
   const sentCredentials = sentCredentialsOf(access)
   return {
     access,
-    server: { host: hostname.replace(/^\[|\]$/g, ''), port: Number(port || (tls ? 443 : 80)), tls },
+    server: { host: hostname.replace(/^\[|\]$/g, ''), port: portOf(access.server), tls },
     proxied: proxiedServer(access, sentCredentials !== undefined),
     sentCredentials,
     api,

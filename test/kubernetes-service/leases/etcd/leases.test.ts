@@ -84,6 +84,20 @@ test('a steady renewal is two grants and two guarded writes, and a watching mast
   }
 })
 
+type World = ReturnType<typeof openWorld>
+
+async function isMissing(etcd: World['etcd'], key: string): Promise<boolean> {
+  return (await etcd.get(key, signal)) === undefined
+}
+
+/** Waits until the lease and its record have ended. Resolves with how much longer the record lasted. */
+async function outlastedMs({ time, etcd }: World): Promise<number> {
+  while (!(await isMissing(etcd, leaseKey))) await time.advance(50)
+  const endedMs = time.nowMs
+  while (!(await isMissing(etcd, recordKey))) await time.advance(50)
+  return time.nowMs - endedMs
+}
+
 for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of [
   ['that are both slow', { leaseMs: 400, recordMs: 400 }, 2, 500],
   ['of which that of the record is answered first', { leaseMs: 450, recordMs: 0 }, 2, 500],
@@ -92,7 +106,8 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
   ['to which the store gives the same TTL', { leaseMs: 400, recordMs: 100, leastTtlSeconds: 20 }, 3, 1_000],
 ] as const satisfies readonly [string, Delays, number, number][]) {
   test(`a renewal requests its two grants in parallel, and the record outlasts its lease: grants ${name}`, async () => {
-    const { time, etcd, open } = openWorld('etcd', { leastTtlSeconds })
+    const world = openWorld('etcd', { leastTtlSeconds })
+    const { time, open } = world
     const master = open()
     await master.leases.update(self, signal)
     await time.advance(10_000)
@@ -108,13 +123,7 @@ for (const [name, { leaseMs, recordMs, leastTtlSeconds }, times, outlastsMs] of 
     await renewed
     const asked = master.calls.map((call) => call.split(' ')[0])
     assert.deepEqual(asked, [...Array.from({ length: times }, () => 'grantLease'), 'update', 'update'])
-    const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
-    let leaseEndedMs: number | undefined
-    while (!(await missing(recordKey))) {
-      await time.advance(50)
-      if (leaseEndedMs === undefined && (await missing(leaseKey))) leaseEndedMs = time.nowMs
-    }
-    const outlasted = time.nowMs - (leaseEndedMs ?? time.nowMs)
+    const outlasted = await outlastedMs(world)
     assert.ok(outlasted >= outlastsMs, `${outlasted} ms`)
   })
 }
@@ -137,9 +146,8 @@ test('on a slow store that lengthens TTLs the granted TTLs decide whether the re
   // The store raises the TTL of the lease to 8 s, and the record gets 9 s.
   delays = [1_250, 10]
   await renew()
-  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
-  while (!(await missing(leaseKey))) await time.advance(50)
-  assert.equal(await missing(recordKey), false)
+  while (!(await isMissing(etcd, leaseKey))) await time.advance(50)
+  assert.equal(await isMissing(etcd, recordKey), false)
 })
 
 test('on a store that lengthens TTLs a record outlasts its lease even after both TTLs have started anew', async () => {
@@ -148,8 +156,7 @@ test('on a store that lengthens TTLs a record outlasts its lease even after both
   await time.advance(1_000)
   store.startLeasesOver()
   await time.advance(4_500)
-  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
-  assert.deepEqual([await missing(leaseKey), await missing(recordKey)], [true, false])
+  assert.deepEqual([await isMissing(etcd, leaseKey), await isMissing(etcd, recordKey)], [true, false])
 })
 
 test('a TTL below the minimum of etcd is logged once; one that the store grants is not', async () => {
@@ -175,10 +182,7 @@ test('a TTL below the minimum of etcd is logged once; one that the store grants 
 const later = { ...self, instanceId: 'later', startedAt: '2026-01-01T00:00:02Z' }
 
 /** A master whose store answers each call late. `renew` makes `times` renewals, and returns the states of the lease. */
-function onSlowStore(
-  { time, etcd, open }: ReturnType<typeof openWorld>,
-  own: { readonly answerMs: number; readonly ttlMs?: number },
-) {
+function onSlowStore({ time, etcd, open }: World, own: { readonly answerMs: number; readonly ttlMs?: number }) {
   const { answerMs, ttlMs = 3_000 } = own
   const master = open({ ttlMs })
   const clock = time.view()
@@ -231,16 +235,13 @@ test('on a slow store a life that finds that record without a lease creates a le
 
 test('after repeated grants the record outlasts its lease', async () => {
   const world = openWorld()
-  const { time, etcd, open } = world
+  const { time, open } = world
   await open({ ttlMs: 3_000 }).leases.update(self, signal)
   await time.advance(3_100)
   const { renew } = onSlowStore(world, { answerMs: 400 })
   await renew(later, 1)
-  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
-  while (!(await missing(leaseKey))) await time.advance(50)
-  const endedMs = time.nowMs
-  while (!(await missing(recordKey))) await time.advance(50)
-  assert.ok(time.nowMs - endedMs >= 500, `${time.nowMs - endedMs} ms`)
+  const outlasted = await outlastedMs(world)
+  assert.ok(outlasted >= 500, `${outlasted} ms`)
 })
 
 test('a restart keeps the lease live; on a slow store it takes as many answer times as on a fast one, on a very slow one one more', async () => {
@@ -268,15 +269,12 @@ test('on a very slow store only the first renewal requests a third grant, and th
   }
   assert.deepEqual(took, [4, 3, 3])
   master.fault = () => undefined
-  const missing = async (key: string): Promise<boolean> => (await etcd.get(key, signal)) === undefined
-  while (!(await missing(leaseKey))) await time.advance(50)
-  const endedMs = time.nowMs
-  while (!(await missing(recordKey))) await time.advance(50)
-  assert.ok(time.nowMs - endedMs >= 500, `${time.nowMs - endedMs} ms`)
+  const outlasted = await outlastedMs(world)
+  assert.ok(outlasted >= 500, `${outlasted} ms`)
   // A fast store gets the shorter time again.
   for (let renewal = 1; renewal <= 2; renewal++) await master.leases.update(self, signal)
   await time.advance(ttlMs + 1_100)
-  assert.deepEqual([await missing(leaseKey), await missing(recordKey)], [true, true])
+  assert.deepEqual([await isMissing(etcd, leaseKey), await isMissing(etcd, recordKey)], [true, true])
 })
 
 test('if repeated grants fail, a renewal uses the grants that it already has', async () => {

@@ -1,6 +1,6 @@
 import { isRecord } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
-import { equalJson } from './decode.ts'
+import { equalJson } from '../runtime/equal-json.ts'
 import { type FieldSet, intersection, isEmpty, pathsOf, union, unionOf, without } from './field-set.ts'
 import type { Draft, Kind } from './kind.ts'
 import { lastAppliedFields, withLastApplied } from './last-applied.ts'

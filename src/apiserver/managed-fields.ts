@@ -1,7 +1,7 @@
 import { apiVersionOf, isRecord, type KubeObject } from '../kube/resources.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { equalJson } from '../runtime/equal-json.ts'
 import { formatTime } from '../runtime/time-format.ts'
-import { equalJson } from './decode.ts'
 import { type FieldSet, isEmpty, isStep, union, without } from './field-set.ts'
 import type { Draft, Kind, Subresource } from './kind.ts'
 import type { StoredObject } from './store.ts'

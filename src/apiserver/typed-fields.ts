@@ -1,6 +1,6 @@
 import { isRecord } from '../kube/resources.ts'
 import { setMember } from '../protobuf/go-json.ts'
-import { equalJson } from './decode.ts'
+import { equalJson } from '../runtime/equal-json.ts'
 import { type FieldSet, isEmpty, isMember, nodeOf, noFields, pathStep } from './field-set.ts'
 import type { Members } from './kind.ts'
 import { fieldOf, type Schema } from './schema.ts'

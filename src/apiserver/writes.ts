@@ -1,9 +1,10 @@
 import { apiVersionOf } from '../kube/resources.ts'
 import { keyOf } from '../kube/store.ts'
 import type { Clock } from '../runtime/clock.ts'
+import { equalJson } from '../runtime/equal-json.ts'
 import type { Random } from '../runtime/random.ts'
 import { formatTime, parseTime } from '../runtime/time-format.ts'
-import { asDecoded, deepFrozen, equalJson } from './decode.ts'
+import { asDecoded, deepFrozen } from './decode.ts'
 import type { Draft, Kind, Members, Subresource } from './kind.ts'
 import {
   inStoredOrder,

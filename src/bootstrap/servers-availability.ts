@@ -55,7 +55,7 @@ export function availabilityByServer({ api, etcd, own, leases }: Servers): Serve
     outages: api.outages,
     leaseOutages: leases.outages,
     subscribe: (handler) => api.subscribe(handler),
-    refusalOf: (...names) => all.map((server) => server.refusalOf(...names)).find((refusal) => refusal !== undefined),
+    refusalOf: (...names) => api.refusalOf(...names) ?? etcd.refusalOf(...names) ?? own.refusalOf(...names),
   }
 }
 

@@ -221,7 +221,8 @@ export class MemoryEtcd {
   /** Each call begins with this, so that expiry does not depend on a watch. */
   #expire(): void {
     const nowMs = this.#clock.monotonicMs()
-    const over = [...this.#expiries].filter(([, expiry]) => this.#goesAtMs(expiry) <= nowMs)
+    const over: [bigint | string, LeaseExpiry][] = []
+    for (const entry of this.#expiries) if (this.#goesAtMs(entry[1]) <= nowMs) over.push(entry)
     for (const [id, expiry] of over.sort(([, a], [, b]) => a.endsAtMs - b.endsAtMs)) {
       this.#expiries.delete(id)
       this.#delete([...expiry.keys].sort())

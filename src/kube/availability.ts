@@ -113,6 +113,8 @@ export class Availability {
 
   /** The reason for the permanent refusal of the first of these sources that has one; undefined if none has. */
   refusalOf(...sources: readonly string[]): string | undefined {
+    // This is asked after each probe, and mostly nothing fails.
+    if (this.#failures.size === 0) return undefined
     for (const source of sources) {
       const failure = this.#failures.get(source)
       if (failure?.kind === 'refused') return failure.reason

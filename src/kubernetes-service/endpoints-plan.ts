@@ -1,6 +1,6 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { EndpointSlice, Endpoints } from '../kube/resources.ts'
 import { familyOf } from '../net/address.ts'
+import { equalJson } from '../runtime/equal-json.ts'
 import type { ObjectAction, RemovableAction } from './guarded-writes/object-writer.ts'
 import {
   type EndpointAddress,
@@ -93,7 +93,7 @@ function subsetsOf(base: EndpointSubset, addresses: readonly string[]): readonly
 
 function sameAddresses(subset: EndpointSubset, addresses: readonly string[]): boolean {
   const found = (subset.addresses ?? []).map((address) => address.ip)
-  return isDeepStrictEqual(found.sort(), addresses.toSorted())
+  return found.sort().join() === addresses.toSorted().join()
 }
 
 export function newEndpoints(addresses: readonly string[], ports: readonly EndpointPort[]): Endpoints {
@@ -130,7 +130,7 @@ export function planSecondSlice(
   if (wanted !== undefined) return planSlice(wanted, current)
   if (current === undefined) return { type: 'none' }
   const { labels, ownerReferences } = current.metadata ?? {}
-  const isOurs = sameValue(labels, LABELS) && (ownerReferences ?? []).length === 0
+  const isOurs = equalJson(labels, LABELS) && (ownerReferences ?? []).length === 0
   return isOurs ? { type: 'remove', reasons: ['single-stack'] } : { type: 'none' }
 }
 
@@ -141,9 +141,9 @@ function planSlice(wanted: EndpointSlice, current: EndpointSlice | undefined): R
   }
   const { endpoints, ports } = wanted
   const reasons: string[] = []
-  if (!sameValue(current.metadata?.labels, LABELS)) reasons.push('labels')
-  if (!sameValue(current.endpoints ?? [], endpoints)) reasons.push('endpoints')
-  if (!sameValue(current.ports ?? [], ports)) reasons.push('ports')
+  if (!equalJson(current.metadata?.labels, LABELS)) reasons.push('labels')
+  if (!equalJson(current.endpoints ?? [], endpoints)) reasons.push('endpoints')
+  if (!equalJson(current.ports ?? [], ports)) reasons.push('ports')
   if (reasons.length === 0) return { type: 'none' }
   const metadata = { ...current.metadata, labels: LABELS }
   return { type: 'update', object: { ...current, metadata, endpoints, ports } as EndpointSlice, reasons }
@@ -210,12 +210,4 @@ function toSliceEndpoint({ ip, targetRef, nodeName }: EndpointAddress, ready: bo
     ...(targetRef !== undefined && { targetRef }),
     ...(nodeName !== undefined && { nodeName }),
   }
-}
-
-/**
- * Whether the values are equal as JSON, in any order of fields. The texts are compared first, because that is quick.
- */
-function sameValue(found: unknown, wanted: unknown): boolean {
-  const text = JSON.stringify(wanted)
-  return JSON.stringify(found) === text || isDeepStrictEqual(found, JSON.parse(text))
 }

@@ -1,5 +1,5 @@
 import type { Clock } from '../runtime/clock.ts'
-import type { Gauge, Histogram, Metrics } from '../telemetry/metrics.ts'
+import type { Histogram, Metrics } from '../telemetry/metrics.ts'
 import { HOLDER_STATES, type HolderState, type MasterLease, OWN_ETCD } from './leases/master-leases.ts'
 import { listedAddresses } from './members.ts'
 
@@ -48,10 +48,10 @@ const MAX_REMEMBERED = 256
 export class FleetView {
   readonly #clock: Clock
   readonly #ttlMs: number
-  readonly #masters: Gauge<'state'>
   readonly #delays: Histogram<never>
   readonly #seen = new Map<string, Seen>()
-  #live: ReadonlySet<string> = new Set()
+  /** The leases of the last read; undefined before it. */
+  #leases: readonly MasterLease[] | undefined
   #listable: readonly string[] = []
   /** Since when an address should no longer be listed, on the monotonic clock. */
   readonly #goneSinceMs = new Map<string, number>()
@@ -60,10 +60,15 @@ export class FleetView {
   constructor({ clock, metrics, ttlMs }: { readonly clock: Clock; readonly metrics: Metrics; readonly ttlMs: number }) {
     this.#clock = clock
     this.#ttlMs = ttlMs
-    this.#masters = metrics.gauge({
+    const masters = metrics.gauge({
       name: 'apiserver_bootstrap_masters',
       help: 'Masters with a live lease, by the state in their holder records; foreign: no record, such as a kube-apiserver; suspected-expiry: the lease is missing, possibly because it could not be renewed.',
       labels: ['state'],
+    })
+    metrics.onCollect(() => {
+      if (this.#leases === undefined) return
+      const found = this.#leases.map(stateOf)
+      for (const state of STATES) masters.set({ state }, found.filter((one) => one === state).length)
     })
     this.#delays = metrics.histogram({
       name: 'apiserver_bootstrap_removal_delay_seconds',
@@ -81,11 +86,9 @@ export class FleetView {
   read(leases: readonly MasterLease[], sentMs = this.#clock.monotonicMs()): void {
     const sinceMs = this.#noticedMs ?? this.#clock.monotonicMs()
     this.#noticedMs = undefined
-    const counts = new Map(STATES.map((state) => [state, 0]))
     for (const lease of leases) {
-      const { address, holder, expirySuspected } = lease
-      const state: Seen['state'] = expirySuspected === true ? 'suspected-expiry' : (holder?.state ?? 'foreign')
-      counts.set(state, (counts.get(state) ?? 0) + 1)
+      const { address, holder } = lease
+      const state = stateOf(lease)
       // The record of a master that removes its own lease has a departure id; that of a master that another client
       // withdrew has none.
       const hasLeft = state === 'withdrawn' && holder?.departure !== undefined
@@ -99,8 +102,7 @@ export class FleetView {
       this.#seen.delete(address)
       this.#seen.set(address, seen)
     }
-    for (const [state, count] of counts) this.#masters.set({ state }, count)
-    this.#live = new Set(leases.map(({ address }) => address))
+    this.#leases = leases
     const listable = listedAddresses(leases)
     for (const address of listable) this.#goneSinceMs.delete(address)
     for (const address of this.#listable) {
@@ -122,7 +124,7 @@ export class FleetView {
     const seen = this.#seen.get(address)
     if (seen === undefined) return { reason: 'no-lease' }
     if (seen.state === 'leaving' || seen.state === 'withdrawn') return { reason: seen.state }
-    if (this.#live.has(address)) {
+    if (this.isKnown(address)) {
       return seen.reason === OWN_ETCD ? { reason: OWN_ETCD } : { reason: 'unready', detail: seen.reason }
     }
     const { notYetMs = Number.NEGATIVE_INFINITY, endedMs = Number.POSITIVE_INFINITY } = seen
@@ -133,13 +135,17 @@ export class FleetView {
 
   /** Whether an address had a lease, a lease with a suspected expiry, or a record without a lease, at the last read. */
   isKnown(address: string): boolean {
-    return this.#live.has(address)
+    return this.#leases?.some((lease) => lease.address === address) ?? false
   }
 
   /** The host that holds, or last held, the lease of an address; undefined if no record names it. */
   hostOf(address: string): string | undefined {
     return this.#seen.get(address)?.host
   }
+}
+
+function stateOf({ holder, expirySuspected }: MasterLease): Seen['state'] {
+  return expirySuspected === true ? 'suspected-expiry' : (holder?.state ?? 'foreign')
 }
 
 function timesOf({ renewal, expirySuspected }: MasterLease, before: Seen | undefined, sentMs: number) {

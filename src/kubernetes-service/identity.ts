@@ -1,4 +1,3 @@
-import { isDeepStrictEqual } from 'node:util'
 import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
 import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
 import { memoize } from '../runtime/memo.ts'
@@ -41,7 +40,7 @@ export function portTexts(ports: readonly AnyPort[] | undefined): readonly strin
 
 /** Whether the ports are equal in the same order. */
 export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
-  return isDeepStrictEqual(portTexts(found), portTexts(wanted))
+  return found.length === wanted.length && portTexts(found).join() === portTexts(wanted).join()
 }
 
 /**

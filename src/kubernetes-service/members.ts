@@ -70,9 +70,10 @@ function listedLeases(leases: readonly MasterLease[]): readonly MasterLease[] {
 export function isDualStack(leases: readonly MasterLease[]): boolean | undefined {
   const live = leases.filter(isNotWithdrawn)
   if (live.length === 0) return undefined
+  if (live.some(({ holder }) => holder?.addresses[1] === undefined)) return false
   const families = live.map(({ holder }) => (holder?.addresses ?? []).map(familyOf))
   const primary = families[0]?.[0]
-  return families.every(([first, second]) => first === primary && second !== undefined && second !== primary)
+  return families.every(([first, second]) => first === primary && second !== primary)
 }
 
 /**

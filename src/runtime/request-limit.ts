@@ -1,6 +1,6 @@
 import type { Clock } from './clock.ts'
 import { RemoteError } from './errors.ts'
-import { abortable, linkedController } from './signals.ts'
+import { type Abandonable, abandonable } from './signals.ts'
 
 /**
  * The limit doubles at this many timeouts, and again at each further one. An answer in time takes one off the count.
@@ -28,19 +28,19 @@ export async function within<T>(
   signal: AbortSignal | undefined,
   call: (signal: AbortSignal) => Promise<T>,
 ): Promise<T> {
-  const { controller, unlink } = linkedController(signal)
-  const cancel = clock.schedule(limitMs, () => controller.abort(new RequestTimeout(limitMs)))
+  const request = abandonable(signal)
+  const cancel = clock.schedule(limitMs, () => request.abandon(new RequestTimeout(limitMs)))
   try {
-    return await abortable(call(controller.signal), controller.signal)
+    return await request.settled(call(request.signal))
   } finally {
     cancel()
-    unlink()
+    request.unlink()
   }
 }
 
 interface PendingRequest {
   readonly sentMs: number
-  readonly controller: AbortController
+  readonly abandon: Abandonable['abandon']
   cancel: () => void
   /**
    * Whether the first answer in time after a timeout came while this request was pending. Then this request gets only
@@ -74,13 +74,13 @@ export class RequestLimit {
   /** As {@link within}, with the present limit. */
   async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
     const factor = 2 ** Math.max(0, this.#givenUp - FIRST_DOUBLING + 1)
-    const { controller, unlink } = linkedController(signal)
+    const { abandon, settled, unlink, signal: own } = abandonable(signal)
     const sentMs = this.#clock.monotonicMs()
-    const request: PendingRequest = { sentMs, controller, cancel: () => undefined, isOvertaken: false }
+    const request: PendingRequest = { sentMs, abandon, cancel: () => undefined, isOvertaken: false }
     this.#giveUpAfter(request, this.#limitMs * factor)
     this.#pending.add(request)
     try {
-      const answer = await abortable(call(controller.signal), controller.signal)
+      const answer = await settled(call(own))
       if (this.#clock.monotonicMs() - sentMs <= this.#limitMs) this.#answeredInTime(request)
       return answer
     } catch (error) {
@@ -117,7 +117,7 @@ export class RequestLimit {
 
   #giveUpAfter(request: PendingRequest, ms: number): void {
     const waitedMs = this.#clock.monotonicMs() - request.sentMs + ms
-    request.cancel = this.#clock.schedule(ms, () => request.controller.abort(new RequestTimeout(waitedMs)))
+    request.cancel = this.#clock.schedule(ms, () => request.abandon(new RequestTimeout(waitedMs)))
   }
 }
 

@@ -47,6 +47,43 @@ export function abortable<T>(promise: Promise<T>, signal: AbortSignal | undefine
   })
 }
 
+/** Work that its caller may give up, or that ends with the caller's own signal. */
+export interface Abandonable {
+  /** For the work: aborted with the reason of {@link abandon} or of the caller's signal. */
+  readonly signal: AbortSignal
+  /** Aborts {@link signal}, and makes {@link settled} reject with `reason`. */
+  abandon(reason: unknown): void
+  /** As {@link abortable}, with {@link signal}. May be called once. */
+  settled<T>(work: Promise<T>): Promise<T>
+  /** Call this when the work is over: the caller's signal then has no effect. */
+  unlink(): void
+}
+
+/** {@link linkedController} and {@link abortable} in one, with half of their listeners: each request needs both. */
+export function abandonable(outer: AbortSignal | undefined): Abandonable {
+  const controller = new AbortController()
+  const { signal } = controller
+  let reject = (_reason: unknown): void => {}
+  const abandon = (reason: unknown): void => {
+    controller.abort(reason)
+    reject(signal.reason)
+  }
+  const onAbort = (): void => abandon(outer?.reason)
+  if (outer?.aborted) onAbort()
+  else outer?.addEventListener('abort', onAbort, { once: true })
+  return {
+    signal,
+    abandon,
+    settled: (work) =>
+      new Promise((resolve, rejectWork) => {
+        reject = rejectWork
+        work.then(resolve, rejectWork)
+        if (signal.aborted) rejectWork(signal.reason)
+      }),
+    unlink: () => outer?.removeEventListener('abort', onAbort),
+  }
+}
+
 /** Resolves when `signal` is aborted. Never rejects. */
 export function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {

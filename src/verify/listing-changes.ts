@@ -373,6 +373,7 @@ function lateToLeave(
 export function stillOutOfSync(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, changedAtMs, leasesSinceMs, bounds } = moment
   const standingMs = nowMs - Math.max(changedAtMs, leasesSinceMs)
+  if (standingMs <= recoveryMs(moment)) return []
   const healthy = histories.filter(({ healthySinceMs }) => healthySinceMs !== undefined)
   if (healthy.length === 0) return []
   const lateMs = Math.min(...healthy.map(latenessOf)) + Math.max(...histories.map((history) => history.lagMs))

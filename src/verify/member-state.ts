@@ -84,5 +84,7 @@ export function snapshotOf(member: MemberState): MemberState {
 
 /** Whether a member is still in the state of its snapshot. */
 export function hasSameState(member: MemberState, snapshot: MemberState): boolean {
-  return (Object.keys(snapshot) as (keyof MemberState)[]).every((key) => member[key] === snapshot[key])
+  const now = snapshotOf(member)
+  for (const key of Object.keys(now) as (keyof MemberState)[]) if (now[key] !== snapshot[key]) return false
+  return true
 }

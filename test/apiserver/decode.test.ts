@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { decode, equalJson } from '../../src/apiserver/decode.ts'
+import { decode } from '../../src/apiserver/decode.ts'
 import { integer, integerOrString, kindSchema, list, microTime, object, string } from '../../src/apiserver/schema.ts'
 import { GoTypeError } from '../../src/protobuf/go-decode.ts'
+import { equalJson } from '../../src/runtime/equal-json.ts'
 
 const schema = kindSchema({
   spec: object({ count: integer, port: integerOrString, at: microTime, items: list(object({ name: string })) }),

@@ -1,6 +1,6 @@
 import { type CustomResourceDefinition, customResourceDefinitions, isRecord } from '../../kube/resources.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { nameColumn } from '../columns.ts'
-import { equalJson } from '../decode.ts'
 import { parseJsonPath } from '../json-path.ts'
 import { type Draft, type Kind, member } from '../kind.ts'
 import { dns1035LabelFault, dnsSubdomainFault } from '../names.ts'

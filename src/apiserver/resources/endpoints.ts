@@ -1,8 +1,8 @@
 import { endpointSlices, endpoints } from '../../kube/resources.ts'
 import { parseAddress, tryParseAddress } from '../../net/address.ts'
 import { formatHostPort } from '../../net/host-port.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { ageColumn, firstThree, nameColumn } from '../columns.ts'
-import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, listMember, type Members } from '../kind.ts'
 import {
   canonicalIpFault,

@@ -1,6 +1,6 @@
 import { coreEvents, events, type KubeEvent } from '../../kube/resources.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { type Column, nameColumn, timeSince } from '../columns.ts'
-import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, member } from '../kind.ts'
 import { labelKeyFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'

@@ -1,4 +1,4 @@
-import { equalJson } from '../decode.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import type { Draft } from '../kind.ts'
 import type { StoredObject } from '../store.ts'
 

@@ -1,6 +1,6 @@
 import { ipAddresses, serviceCidrs } from '../../kube/resources.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { ageColumn, nameColumn } from '../columns.ts'
-import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, listMember, member } from '../kind.ts'
 import { canonicalIpFault, cidrFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'

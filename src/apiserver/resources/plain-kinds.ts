@@ -6,8 +6,8 @@ import {
   selfSubjectAccessReviews,
   serviceAccounts,
 } from '../../kube/resources.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { ageColumn, nameColumn } from '../columns.ts'
-import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, type Members, member } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import { cannotDecode, type FieldErrors, forbidden } from '../refusal.ts'

@@ -1,4 +1,4 @@
-import { equalJson } from '../decode.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { type Draft, listMember, type Members, member } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'

@@ -1,6 +1,6 @@
 import { nodes, pods } from '../../kube/resources.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { ageColumn, nameColumn } from '../columns.ts'
-import { equalJson } from '../decode.ts'
 import { type Kind, listMember, type Members, member } from '../kind.ts'
 import * as s from '../schema.ts'
 import { fieldsAt } from '../selectors.ts'

@@ -1,5 +1,5 @@
 import { tryParseAddress } from '../../net/address.ts'
-import { equalJson } from '../decode.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { type Draft, listMember, type Members, member } from '../kind.ts'
 import { dnsSubdomainFault, ipFault, labelKeyFault, legacyCidrFault } from '../names.ts'
 import type { FieldErrors } from '../refusal.ts'

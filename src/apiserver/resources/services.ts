@@ -1,6 +1,6 @@
 import { services } from '../../kube/resources.ts'
+import { equalJson } from '../../runtime/equal-json.ts'
 import { ageColumn, type Column, nameColumn } from '../columns.ts'
-import { equalJson } from '../decode.ts'
 import { type Draft, type Kind, listMember, member, type Reservation } from '../kind.ts'
 import { dnsLabelFault } from '../names.ts'
 import { FieldErrors, internalError, internalErrorOccurred } from '../refusal.ts'

@@ -100,7 +100,7 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
   if (newlyMissing.length > 0 && lease.trust.type !== 'steady') {
     effects.push({ type: 'report', event: { type: 'expiry-suspected', addresses: newlyMissing } })
   }
-  if (textForList(fleet.leases) !== textForList(state.fleet.leases)) effects.push({ type: 'reconcile' })
+  if (!isSameForList(fleet.leases, state.fleet.leases)) effects.push({ type: 'reconcile' })
   const after = { ...state, fleet }
   const own = input.leases.find((one) => isHeldBy(one, state.self))
   switch (phase.type) {
@@ -126,6 +126,21 @@ function takeLeases(state: Membership, input: Extract<MembershipInput, { type: '
     case 'out':
       return after
   }
+}
+
+/** Whether the list is the same with both, in any order. Compares records by identity first, which is quick. */
+function isSameForList(some: readonly MasterLease[], others: readonly MasterLease[]): boolean {
+  const isUnchanged = (lease: MasterLease, index: number): boolean => {
+    const other = others[index]
+    return (
+      lease.holder === other?.holder &&
+      lease.address === other?.address &&
+      lease.expirySuspected === other.expirySuspected &&
+      lease.found === other.found
+    )
+  }
+  if (some.length === others.length && some.every(isUnchanged)) return true
+  return textForList(some) === textForList(others)
 }
 
 /** What the list depends on, as one text. The order of the leases does not change the text. */

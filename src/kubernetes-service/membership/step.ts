@@ -90,8 +90,10 @@ export function step(before: Membership, input: MembershipInput, nowMs: number, 
 
 /** When the next `timer` input is due; undefined when only another input can change anything. Pure. */
 export function wakeAtMs(state: Membership, nowMs: number, timings: MembershipTimings): number | undefined {
-  const times = [state.fleet.retryAtMs, ...phaseWakesAtMs(state, { nowMs, timings })]
-  const firstMs = Math.min(...times.filter((time): time is number => time !== undefined && time > nowMs))
+  let firstMs = Number.POSITIVE_INFINITY
+  for (const time of [state.fleet.retryAtMs, ...phaseWakesAtMs(state, { nowMs, timings })]) {
+    if (time !== undefined && time > nowMs && time < firstMs) firstMs = time
+  }
   return Number.isFinite(firstMs) ? firstMs : undefined
 }
 

@@ -57,7 +57,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kubernetes-service-endpoints-plan-method': {
     broken: 'sameAddresses: compares only the first addresses.',
     file: 'kubernetes-service/endpoints-plan.ts',
-    text: 'isDeepStrictEqual(found.sort(), addresses.toSorted())',
+    text: 'found.sort().join() === addresses.toSorted().join()',
     instead: 'found.sort()[0] === addresses.toSorted()[0]',
     tests: ['kubernetes-service/reconcilers/master-count-plan.test.ts'],
   },

@@ -229,7 +229,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'equal-to-a-prototype': {
     broken: 'A member called __proto__ is equal to the prototype, so that a write seems to change nothing.',
-    file: 'apiserver/decode.ts',
+    file: 'runtime/equal-json.ts',
     text: 'if (!Object.hasOwn(b, key) || !equalJson(a[key], b[key])) return false',
     instead: 'if (!equalJson(a[key], b[key])) return false',
     tests: ['apiserver/decode.test.ts'],

@@ -209,8 +209,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'the-judge-overlooks-a-dead-etcd': {
     broken: 'A member whose etcd has failed since counts as in the same state.',
     file: 'verify/member-state.ts',
-    text: 'every((key) => member[key]',
-    instead: "every((key) => key === 'etcdFails' || member[key]",
+    text: 'if (now[key] !== snapshot[key]) return false',
+    instead: "if (key !== 'etcdFails' && now[key] !== snapshot[key]) return false",
     tests: ['verify/member-state.test.ts'],
   },
   'remember-a-deletion-for-ever': {

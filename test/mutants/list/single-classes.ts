@@ -147,8 +147,8 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'no-timer-for-a-read': {
     broken: 'A failed read is repeated only when another input comes.',
     file: 'kubernetes-service/membership/step.ts',
-    text: 'const times = [state.fleet.retryAtMs, ',
-    instead: 'const times = [',
+    text: 'of [state.fleet.retryAtMs, ',
+    instead: 'of [',
     tests: ['kubernetes-service/membership/wakes.test.ts'],
   },
   'no-timer-for-a-probe': {

@@ -57,7 +57,7 @@ export function hasLease(state: HolderState): boolean {
 }
 
 export function decodeRecord(value: Uint8Array): Holder | undefined {
-  return decodeHolder(Buffer.from(value).toString())
+  return decodeHolder(Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString())
 }
 
 /** The holder in a stored record; undefined if it is not a record of the master in its key. */

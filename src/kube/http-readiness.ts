@@ -100,7 +100,7 @@ export function httpReadiness(options: HttpReadinessOptions): Readiness {
         if (status >= 300 && status < 500) {
           const reason = `${name} cannot be read: HTTP status ${status}${hints[status] ?? ''}`
           logRefusal(reason)
-          return { answered: true, ready: false, checks: [], refused: reason }
+          return { answered: true, ready: false, checks: [], refused: reason, ...(status === 429 && { passing: true }) }
         }
         logRecovered()
         const body = 'body' in response && typeof response.body === 'string' ? response.body : ''

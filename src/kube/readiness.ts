@@ -24,12 +24,19 @@ export type ReadinessAnswer =
       readonly ready: boolean
       readonly checks: readonly ReadinessCheck[]
       readonly refused?: undefined
+      readonly passing?: undefined
     }
   /**
    * The server answered with 3xx or 4xx, which does not show whether it is ready. It is alive, and its master's state,
-   * ready or unready, stays the same. `refused` is one short line.
+   * ready or unready, stays the same. `refused` is one short line. `passing`: the next probe may be answered (429).
    */
-  | { readonly answered: true; readonly ready: false; readonly checks: readonly []; readonly refused: string }
+  | {
+      readonly answered: true
+      readonly ready: false
+      readonly checks: readonly []
+      readonly refused: string
+      readonly passing?: boolean
+    }
   /** No answer came: connection refused, timed out, cut off. `reason` is one short line. */
   | { readonly answered: false; readonly reason: string }
 

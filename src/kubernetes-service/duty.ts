@@ -63,11 +63,27 @@ export class KubernetesServiceDuty {
     await this.#loops.catch(() => {})
     const { reconciler } = this.#options
     if (reconciler instanceof MembershipRunner) {
-      await reconciler.stop(mode, signal)
+      await reconciler.stop(this.#withLease(mode), signal)
       return
     }
     reconciler.stopReconciling()
     await this.#leaveOrGiveUp(reconciler, mode, signal).finally(() => reconciler.destroy())
+  }
+
+  /**
+   * How a master with a lease leaves. A sidecar joins only if its server reports that it is ready, or while an earlier
+   * life's lease is live. If the server refuses to report that, this master leaves its lease, because otherwise a
+   * rolling restart would remove all addresses but one.
+   */
+  #withLease(mode: OnShutdown): OnShutdown {
+    const { monitor, logger, address } = this.#options
+    const { refusal } = monitor
+    if (mode !== 'withdraw' || refusal === undefined) return mode
+    logger.warn(
+      { address: address?.text, reason: refusal },
+      'leaving the address on the list until its lease expires, because a restarted sidecar could not join',
+    )
+    return 'keep'
   }
 
   async #leaveOrGiveUp(reconciler: EndpointReconciler, mode: OnShutdown, signal: AbortSignal): Promise<void> {

@@ -32,6 +32,7 @@ export class ReadinessMonitor {
   #lastAnswerMs: number | undefined
   #serves = false
   #isKnown = false
+  #refusal: string | undefined
   readonly #unready: Symptom
   readonly #handlers = new Set<(answer: ReadinessAnswer, sentAtMs: number) => void>()
 
@@ -50,6 +51,14 @@ export class ReadinessMonitor {
    */
   get serves(): boolean {
     return this.#serves
+  }
+
+  /**
+   * Why the last probe was refused, if that lasts until somebody changes the configuration; otherwise undefined. A
+   * master that starts beside such a server cannot find out whether the server is ready.
+   */
+  get refusal(): string | undefined {
+    return this.#refusal
   }
 
   /** The time of the server's last answer, of any kind, on the monotonic clock; undefined without one. */
@@ -74,6 +83,7 @@ export class ReadinessMonitor {
     const nowMs = clock.monotonicMs()
     if (answer.answered) this.#lastAnswerMs = nowMs
     if (answer.answered && answer.refused === undefined) this.#isKnown = true
+    this.#refusal = answer.answered && answer.passing !== true ? answer.refused : undefined
     const before = this.#state
     const after = nextReadiness(before, answer, nowMs)
     // With the gate `startup` a server that was ready once stays ready; if the server dies, its master does not renew

@@ -164,9 +164,11 @@ export class MemberHistory {
       const before = this.state
       this.state = snapshotOf(this.#member)
       this.changedAtMs = nowMs
-      // A frozen server that continues executes the requests that it received meanwhile, perhaps a renewal. So the
-      // master counts as gone only from then on.
-      if (isStopped(before) && goesOn(this.state)) this.goneSinceMs = this.deadSinceMs = undefined
+      // A frozen server that continues executes the requests that it received meanwhile, perhaps a renewal. So does a
+      // server whose store answers again, or that can be reached again, even if its /readyz still hangs. The master
+      // counts as gone only from then on.
+      if ((isStopped(before) && goesOn(this.state)) || isReachedAgain(before, this.state))
+        this.goneSinceMs = this.deadSinceMs = undefined
     }
     this.#noteState(nowMs, leasesCannotExpire)
     if (this.hasCauseToGo(nowMs)) this.causeAtMs = nowMs
@@ -356,6 +358,11 @@ function isStopped({ clientConnections, answering }: MemberState): boolean {
 /** Whether the server has continued after a freeze, and its sidecar still exists. */
 function goesOn(state: MemberState): boolean {
   return state.clientConnections !== 'refused' && !isStopped(state) && !state.ended
+}
+
+/** Whether requests that hung may have been executed just now, although the server still answers no probe. */
+function isReachedAgain(before: MemberState, now: MemberState): boolean {
+  return !before.connected && now.connected && !now.answering && !now.ended
 }
 
 /** The shortest time for which a lease outlasts its master: the last renewal may be an interval old. */

@@ -49,6 +49,20 @@ const stories: Readonly<Record<string, Story>> = {
     steps: [{ ...requests, how: 'status', status: 403, only: 'probe', forMs: 30_000 }],
     listed: [all],
   },
+  'nobody may read /readyz while all sidecars are restarted one by one': {
+    leaseStore: 'kubernetes',
+    steps: [
+      { ...requests, masters: 'all', how: 'status', status: 403, only: 'probe', forMs: 78_000 },
+      {
+        atMs: 25_000,
+        action: 'rolling-restart',
+        masters: ['master-1', 'master-2', 'master-3'],
+        part: 'sidecar',
+        pauseMs: 2_000,
+      },
+    ],
+    listed: [all],
+  },
   'watches are cut more often than leases end, and a master dies': {
     leaseStore: 'kubernetes',
     steps: [

@@ -1,6 +1,6 @@
 import type { Cluster } from './cluster.ts'
 import { CUR, get, LIST, nameOf, OLD, processIn, RUNNING, STORE, type World } from './fields.ts'
-import { FAILING, OK } from './processes.ts'
+import { DEAD, FAILING, HUNG, OK } from './processes.ts'
 
 /** A state or a move violates an invariant. */
 export class Violation extends Error {
@@ -85,8 +85,11 @@ export class Judge {
     if (gone === undefined || listed === 0) return
     const serves = this.#cluster.masters.some((master) => {
       if ((listed & this.#cluster.addressBit(master)) === 0) return false
-      // A master whose host crashed counts as serving: it cannot announce that before its lease expires. So does a
-      // master whose record is still that of an earlier life: its server has not answered the new life yet.
+      // A master whose host crashed counts as serving: it cannot announce that before its lease expires. So does, on
+      // `kubernetes`, a master whose own API server is dead or hangs, because its record can only be written there.
+      const server = this.#cluster.server(after, master)
+      if (this.#cluster.observes && (server === DEAD || server === HUNG)) return true
+      // So does one whose record is still that of an earlier life: its server has not answered the new life yet.
       if (get(after, master, 'down') === 0 || get(after, master, 'cur') !== RUNNING) return true
       const speaker = this.#cluster.stores.record(after[STORE] as number, master)?.instanceId
       return speaker !== undefined && speaker !== `${nameOf(master)}${get(after, master, 'life')}`

@@ -6,7 +6,7 @@ import { openClient, patient } from '../etcd/etcd-client.ts'
 import { type FakeReadyz, startFakeReadyz } from '../peers/fake-readyz.ts'
 import { listedIn, type Transition, watchState } from '../peers/kubernetes-service.ts'
 import { openOwner } from '../peers/owner.ts'
-import { startMaster } from '../peers/program.ts'
+import { type Program, startMaster } from '../peers/program.ts'
 import { ReusedClusters } from '../peers/reused-clusters.ts'
 import { untilPasses } from '../peers/until.ts'
 
@@ -21,25 +21,34 @@ interface Fleet {
   readonly readyz: readonly [FakeReadyz, FakeReadyz, FakeReadyz]
   readonly history: readonly Transition[]
   readonly etcd: EtcdKv
+  readonly masters: readonly Program[]
   whenListed(...addresses: readonly string[]): Promise<void>
+  /** Stops a sidecar by SIGTERM, and starts it again. */
+  restart(index: number): Promise<void>
 }
 
-async function startFleet(t: TestContext): Promise<Fleet> {
+async function startFleet(t: TestContext, leaseTtl = '6s'): Promise<Fleet> {
   const owner = openOwner(t)
   const { etcd, server } = await clusters.take(owner)
   const { history, whenRight } = await watchState(owner, server.api)
   const readyz = [await startFakeReadyz(owner), await startFakeReadyz(owner), await startFakeReadyz(owner)] as const
-  const flags = [`--etcd-servers=${etcd.url}`, '--lease-ttl=6s', '--reconcile-interval=4s']
-  await Promise.all(
-    addresses.map((address, index) =>
-      startMaster(owner, server, { address, flags: [...flags, `--readyz-url=${readyz[index]?.url}`] }),
-    ),
-  )
+  const flags = [`--etcd-servers=${etcd.url}`, `--lease-ttl=${leaseTtl}`, '--reconcile-interval=4s']
+  const start = (index: number): Promise<Program> =>
+    startMaster(owner, server, {
+      address: addresses[index] ?? '',
+      host: `host-${index}`,
+      flags: [...flags, `--readyz-url=${readyz[index]?.url}`],
+    })
+  const masters = await Promise.all(addresses.map((_, index) => start(index)))
   const whenListed = async (...expected: readonly string[]): Promise<void> => {
     await whenRight({ addresses: expected, port: server.port }, boundMs)
   }
   await whenListed(...addresses)
-  return { readyz: [...readyz], history, etcd: openClient(t, [etcd.url]), whenListed }
+  const restart = async (index: number): Promise<void> => {
+    await masters[index]?.stop()
+    masters[index] = await start(index)
+  }
+  return { readyz: [...readyz], history, etcd: openClient(t, [etcd.url]), whenListed, masters, restart }
 }
 
 /** The addresses that a kube-apiserver would list. */
@@ -93,6 +102,23 @@ describe('fleets whose servers are not ready', () => {
       for (const one of readyz) one.setReady(true)
       await sleep(5_000)
       assert.deepEqual(history.slice(from), [])
+    })
+
+    test('while /readyz is forbidden, sidecars that are restarted one by one keep their addresses', async (t) => {
+      // A restart takes less time than a lease lasts.
+      const { readyz, history, masters, restart } = await startFleet(t, '20s')
+      const from = history.length
+      for (const one of readyz) one.refuse(403)
+      await sleep(4_000)
+      for (const index of addresses.keys()) {
+        const stopped = masters[index]
+        await restart(index)
+        assert.equal(stopped?.logged(/a restarted sidecar could not join/).length, 1)
+        await sleep(3_000)
+      }
+      await sleep(21_000)
+      assert.deepEqual(history.slice(from), [])
+      for (const master of masters) master.assertRunning()
     })
 
     test('a master whose etcd check alone fails leaves and rejoins; if the etcd checks of all fail, none leaves', async (t) => {

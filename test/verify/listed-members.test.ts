@@ -12,6 +12,13 @@ function storyOfOneThatHung(): FleetStory {
     .turn('a', { connected: true, answering: true, serves: true })
 }
 
+/** Three masters. The server of one has been silent for ten seconds, because its store hangs. */
+function storyOfSilent(): FleetStory {
+  return storyOfThree()
+    .turn('b', { ...silent, connected: false })
+    .wait(10_000)
+}
+
 const BACK = { answering: true, serves: true }
 
 /** Two masters whose servers were both silent for 40 s, until 20 s ago. */
@@ -50,6 +57,17 @@ const stories: Stories = {
   ],
   'a frozen master stays listed for too long': [
     () => storyOfThree().turn('b', { frozen: true, running: false }).wait(17_100),
+    'dead-master-removed',
+  ],
+  'a master whose renewal hung with its store renews late, while its server is silent, and stays for another TTL': [
+    () => storyOfSilent().turn('b', { connected: true }).wait(16_900).list(['a', 'c']),
+  ],
+  'a master whose renewal hung with its store stays listed for too long': [
+    () => storyOfSilent().turn('b', { connected: true }).wait(17_100),
+    'dead-master-removed',
+  ],
+  'a master whose server is silent, and whose store stays away, stays listed for too long': [
+    () => storyOfSilent().wait(7_100),
     'dead-master-removed',
   ],
   'all masters are dead, and stay listed': [

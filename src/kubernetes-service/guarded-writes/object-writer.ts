@@ -126,44 +126,37 @@ export class ObjectWriter {
     const wanted = wantedBy(action)
     const object = wanted ?? found
     if (overwrites?.mustWait(resource, wanted, found)) return { type: 'waiting', object: wanted }
-    const done = (verb: Written['verb'], stored: T | undefined): Outcome<T> => {
+    const write = async (verb: Written['verb'], send: () => Promise<T | undefined>): Promise<Outcome<T>> => {
+      // A created object did not exist before, even if we deleted another one right before.
+      const change = { resource, verb, reasons, found: verb === 'create' ? undefined : found }
+      const sent = verb === 'delete' ? undefined : wanted
+      const unanswered = (error: unknown): void =>
+        onWritten?.({ ...change, stored: sent, correction: undefined, error })
+      const stored = await answered(send, unanswered, signal)
       for (const reason of reasons) this.#writes.add({ kind: resource.kind, verb, reason })
       const correction = overwrites?.written(resource, object, stored)
-      onWritten?.({ resource, verb, found: verb === 'create' ? undefined : found, stored, reasons, correction })
+      onWritten?.({ ...change, stored, correction })
       return { type: 'written', object: stored }
     }
-    const send = <A>(verb: Written['verb'], write: () => Promise<A>): Promise<A> => {
-      // A created object did not exist before, even if we deleted another one right before.
-      const change = { found: verb === 'create' ? undefined : found, stored: verb === 'delete' ? undefined : wanted }
-      const unanswered = (error: unknown): void =>
-        onWritten?.({ resource, verb, ...change, reasons, correction: undefined, error })
-      return answered(write, unanswered, signal)
-    }
     /** Undefined if another client has already created the object. */
-    const create = (wanted: T): Promise<T | undefined> =>
-      ifNew(send('create', () => api.create(resource, wanted, { lingers: true, signal })))
+    const create = (wanted: T): Promise<Outcome<T> | undefined> =>
+      ifNew(write('create', () => api.create(resource, wanted, { lingers: true, signal })))
     if (type === 'update') {
-      return done('update', await send('update', () => api.update(resource, action.object, { lingers: true, signal })))
+      return write('update', () => api.update(resource, action.object, { lingers: true, signal }))
     }
-    if (type === 'create') {
-      const stored = await create(action.object)
-      return stored === undefined ? { type: 'overtaken', object: undefined } : done('create', stored)
-    }
+    if (type === 'create') return (await create(action.object)) ?? { type: 'overtaken', object: undefined }
     const { namespace, name = '', uid, resourceVersion } = found?.metadata ?? {}
+    let removed: Outcome<T>
     try {
-      await send('delete', () =>
-        api.delete(resource, { namespace, name }, { uid, resourceVersion, lingers: true, signal }),
-      )
+      const guarded = { uid, resourceVersion, lingers: true, signal } as const
+      removed = await write('delete', () => api.delete(resource, { namespace, name }, guarded).then(() => undefined))
     } catch (error) {
       if (!isKubeError(error, 'NotFound')) throw error
       overwrites?.gone(resource, object)
       if (type === 'replace') throw error
       return { type: 'overtaken', object: undefined }
     }
-    const removed = done('delete', undefined)
-    if (type === 'remove') return removed
-    const stored = await create(action.object)
-    return stored === undefined ? removed : done('create', stored)
+    return type === 'remove' ? removed : ((await create(action.object)) ?? removed)
   }
 
   #noteInSync(

@@ -27,11 +27,11 @@ export interface Grants {
   readonly beganMs: number
 }
 
-interface LeaseGrantsOptions {
+export interface LeaseGrantsOptions {
   readonly etcd: EtcdKv
   readonly clock: Clock
   readonly logger: Logger
-  /** The TTL of the lease, in milliseconds: whole seconds, at least two. */
+  /** The TTL of this master's own lease, in milliseconds: whole seconds, at least two. */
   readonly ttlMs: number
 }
 

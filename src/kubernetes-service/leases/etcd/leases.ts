@@ -1,8 +1,6 @@
 import { GuardedKey } from '../../../etcd/guarded-key.ts'
-import { type EtcdKv, isEtcdError, type KeyChange, type KeyValue } from '../../../etcd/kv.ts'
+import { isEtcdError, type KeyChange, type KeyValue } from '../../../etcd/kv.ts'
 import type { AvailabilityReporter } from '../../../kube/availability.ts'
-import type { Clock } from '../../../runtime/clock.ts'
-import type { Logger } from '../../../telemetry/logger.ts'
 import {
   addressOf,
   encodeHolder,
@@ -12,22 +10,18 @@ import {
   type MasterLeases,
   yieldsTo,
 } from '../master-leases.ts'
-import { type Grants, LeaseGrants } from './grants.ts'
+import { type Grants, LeaseGrants, type LeaseGrantsOptions } from './grants.ts'
 import { decodeRecord, EtcdLeaseKeys, hasLease, leaseValue, readSnapshot, type UnusableValue } from './snapshot.ts'
 
 /** The TTL of a kube-apiserver's own lease; kube-apiserver has no flag for it. */
 const KUBE_APISERVER_TTL_MS = 15_000
 /** How often a snapshot is tried if the store is compacted between its two lists, which is rare. */
 const SNAPSHOT_TRIES = 5
-export interface EtcdLeasesOptions {
-  readonly etcd: EtcdKv
+
+export interface EtcdLeasesOptions extends LeaseGrantsOptions {
   /** The prefix of the API servers' own keys, without a slash at the end. */
   readonly prefix: string
-  readonly clock: Clock
-  readonly logger: Logger
   readonly availability: AvailabilityReporter
-  /** The TTL of this master's own lease, in milliseconds: whole seconds, at least two. */
-  readonly ttlMs: number
 }
 
 /**

@@ -193,25 +193,14 @@ async function mayLeave(
     // withdrawn at the same time could both leave. As `leaving`, an unready master would be listed again.
     await leases.mark({ ...own, state: own.state === 'unready' ? 'unready' : 'leaving' }, signal)
     if (always) return true
-    const present = await presentLeases(leases, adapter, signal)
+    const live = await leases.list(signal)
+    // The list is read only if a lease is `found`, because the API server may not answer.
+    const present = live.some(({ found }) => found) ? listableLeases(live, await adapter.read(signal)) : live
     if (othersReady(present, own).length > 0) return true
     // The renewal of a live master shows within an interval that its lease has not lapsed.
     if (othersPerhapsReady(present, own).length === 0 || clock.monotonicMs() >= untilMs) return false
     await sleep(clock, intervalMs / 10, signal)
   }
-}
-
-/**
- * The leases whose masters count as alive. The list is read only if a lease is `found`, because the API server may not
- * answer.
- */
-async function presentLeases(
-  leases: MasterLeases,
-  adapter: EndpointsAdapter,
-  signal: AbortSignal,
-): Promise<readonly MasterLease[]> {
-  const live = await leases.list(signal)
-  return live.some(({ found }) => found) ? listableLeases(live, await adapter.read(signal)) : live
 }
 
 function withdrawalOf(own: Holder, where: string): AuditEntry {

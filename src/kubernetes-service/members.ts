@@ -146,15 +146,16 @@ export function masterKey(holder: Holder): string {
 }
 
 /**
- * Whether every live master wants these ports; true without leases. A lease without a holder record states no ports, so
- * it prevents agreement. The ports change only when the last master wants the new ones, so masters do not fight.
+ * Whether every live master wants these ports; false without leases. A lease without a holder record states no ports,
+ * so it prevents agreement. The ports change only when the last master wants the new ones, so masters do not fight.
  */
 export function portsAgreed(leases: readonly MasterLease[], { securePort, nodePort }: HolderPorts): boolean {
-  return leases.every(({ holder, expirySuspected }) => {
+  const agrees = ({ holder, expirySuspected }: MasterLease): boolean => {
     // If the expiry is suspected, the ports may be old: the master may have been restarted with other ports since.
     if (holder === undefined || expirySuspected === true) return false
     return holder.ports.securePort === securePort && holder.ports.nodePort === nodePort
-  })
+  }
+  return leases.length > 0 && leases.every(agrees)
 }
 
 /** The start of a life and the present time, both by the present wall clock of its host, in milliseconds. */

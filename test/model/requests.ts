@@ -288,8 +288,8 @@ export class Requests {
     let bits = 0
     const current = endpointsOf(base)
     // No other client adds addresses in this model.
-    const observed = { endpoints: current, slice: undefined, secondSlices: [] }
-    for (const address of listedAddresses(leasesForList(state, observed, addressesIn(current)))) {
+    const known = { endpoints: current, slice: undefined, secondSlices: [], listedBefore: addressesIn(current) }
+    for (const address of listedAddresses(leasesForList(state, known))) {
       for (const master of this.#cluster.masters) {
         if (address === addressText(this.#cluster.addressOf(master))) bits |= this.#cluster.addressBit(master)
       }

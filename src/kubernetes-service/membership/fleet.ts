@@ -54,37 +54,35 @@ export function fleetAfterRead(
   }
 }
 
+/** The list as this master knows it. */
+export interface KnownList extends ObservedEndpoints {
+  /**
+   * The addresses in both Endpoints and slice when this master first read them (see {@link listedInBoth}). Addresses
+   * that were added later belong to masters that could renew.
+   */
+  readonly listedBefore: readonly string[]
+}
+
 /**
  * The leases for the list, given the current list. Pure.
  *
  * A master that joins after an outage may find no leases of masters that live. It leaves their addresses on the list
- * until those masters have had the time to renew. `listedBefore`: the addresses in both Endpoints and slice when this
- * master first read them (see {@link listedInBoth}). Addresses that were added later belong to masters that could
- * renew.
+ * until those masters have had the time to renew.
  */
-export function leasesForList(
-  state: Membership,
-  current: ObservedEndpoints,
-  listedBefore: readonly string[],
-): readonly MasterLease[] {
+export function leasesForList(state: Membership, current: KnownList): readonly MasterLease[] {
   const { fleet, self } = state
   // If a read shows a lease with this process's instance id, this process has created or renewed that lease, however
   // old the read is.
   const isOwn = ({ holder }: MasterLease): boolean => holder?.instanceId === self.instanceId
   const leases = fleet.leases.map((lease) => (isOwn(lease) ? { ...lease, found: false } : lease))
-  return [...listableLeases(leases, current), ...listedWithoutLease(state, current, listedBefore)]
+  return [...listableLeases(leases, current), ...listedWithoutLease(state, current)]
 }
 
 /**
  * The addresses for Endpoints, sorted and without duplicates. `mayBecomeEmpty`: this master leaves, even as the last.
  */
-export function addressesForList(
-  state: Membership,
-  current: ObservedEndpoints,
-  listedBefore: readonly string[],
-  mayBecomeEmpty: boolean,
-): readonly string[] {
-  const listed = listedAddresses(leasesForList(state, current, listedBefore))
+export function addressesForList(state: Membership, current: KnownList, mayBecomeEmpty: boolean): readonly string[] {
+  const listed = listedAddresses(leasesForList(state, current))
   if (listed.length > 0 || !mayBecomeEmpty) return listed
   // While all leases have expired, only this master and withdrawn ones are removed: the other masters may soon be back.
   return addressesIn(current.endpoints).filter(unknownTo(state.fleet.leases, state.self))
@@ -96,13 +94,9 @@ export function addressesForList(
  * Undefined without a live master, and while this master cannot know because the answer depends on a listed address
  * whose lease it has not read, or on a lease with a suspected expiry whose address another master has removed.
  */
-export function isFleetDualStack(
-  state: Membership,
-  current: ObservedEndpoints,
-  listedBefore: readonly string[],
-): boolean | undefined {
+export function isFleetDualStack(state: Membership, current: KnownList): boolean | undefined {
   const known = isDualStack(certainLeases(state, current))
-  const all = isDualStack([...state.fleet.leases, ...listedWithoutLease(state, current, listedBefore)])
+  const all = isDualStack([...state.fleet.leases, ...listedWithoutLease(state, current)])
   return known === all ? known : undefined
 }
 
@@ -112,13 +106,9 @@ export function isFleetDualStack(
  * While {@link isFleetDualStack} returns undefined, the second slice is neither created nor removed, and the addresses
  * in it that belong to no known master stay.
  */
-export function secondAddressesForList(
-  state: Membership,
-  current: ObservedEndpoints,
-  listedBefore: readonly string[],
-): readonly string[] {
-  const known = secondAddresses(leasesForList(state, current, listedBefore), certainLeases(state, current))
-  if (isFleetDualStack(state, current, listedBefore) !== undefined) return known
+export function secondAddressesForList(state: Membership, current: KnownList): readonly string[] {
+  const known = secondAddresses(leasesForList(state, current), certainLeases(state, current))
+  if (isFleetDualStack(state, current) !== undefined) return known
   const found = addressesInSecondSlices(current, state.self)
   if (found.length === 0) return []
   return [...new Set([...known, ...found.filter(unknownTo(state.fleet.leases, state.self))])].sort()
@@ -134,11 +124,7 @@ function certainLeases({ fleet: { leases } }: Membership, current: ObservedEndpo
  * For a newcomer: a lease with a suspected expiry for each listed address of `listedBefore` whose lease it has not
  * read. For any other master: none.
  */
-function listedWithoutLease(
-  state: Membership,
-  { endpoints }: ObservedEndpoints,
-  listedBefore: readonly string[],
-): readonly MasterLease[] {
+function listedWithoutLease(state: Membership, { endpoints, listedBefore }: KnownList): readonly MasterLease[] {
   if (!isNewcomer(state.lease.trust)) return []
   return addressesIn(endpoints)
     .filter((address) => listedBefore.includes(address))

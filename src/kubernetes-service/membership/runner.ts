@@ -193,12 +193,11 @@ export class MembershipRunner implements ListReconciler {
 
   /** Whether every live master wants the same ports as this one. False without leases. */
   portsAgreed(): boolean {
-    const { leases } = this.#state.fleet
-    return leases.length > 0 && portsAgreed(leases, this.#options.holder.ports)
+    return portsAgreed(this.#state.fleet.leases, this.#options.holder.ports)
   }
 
   isDualStack(observed: ObservedEndpoints): boolean | undefined {
-    return isFleetDualStack(this.#state, observed, this.#listedBefore ?? listedInBoth(observed))
+    return isFleetDualStack(this.#state, { ...observed, listedBefore: this.#listedBefore ?? listedInBoth(observed) })
   }
 
   /** The plan for the list, from the last read of the leases. */
@@ -206,10 +205,11 @@ export class MembershipRunner implements ListReconciler {
     const { endpoints: current, slicesError } = stored
     const listedBefore = this.#listedBefore ?? listedInBoth(stored)
     if (slicesError === undefined) this.#listedBefore = listedBefore
-    const addresses = addressesForList(this.#state, stored, listedBefore, mayBecomeEmpty)
+    const known = { ...stored, listedBefore }
+    const addresses = addressesForList(this.#state, known, mayBecomeEmpty)
     return {
       endpoints: planEndpoints({ addresses, current, ports: this.#options.ports, reconcilePorts, mayBecomeEmpty }),
-      secondAddresses: secondAddressesForList(this.#state, stored, listedBefore),
+      secondAddresses: secondAddressesForList(this.#state, known),
     }
   }
 

@@ -48,12 +48,12 @@ function planned(
     endpoints: { subsets: [{ addresses: listed.map((number) => ({ ip: first(number) })) }] },
     slice: undefined,
     secondSlices: (secondSlices ?? []) as never,
+    listedBefore: listed.map(first),
   }
-  const before = listed.map(first)
   return {
-    first: leasesForList(known, current, before).map(({ address }) => address),
-    isDual: isFleetDualStack(known, current, before),
-    second: secondAddressesForList(known, current, before),
+    first: leasesForList(known, current).map(({ address }) => address),
+    isDual: isFleetDualStack(known, current),
+    second: secondAddressesForList(known, current),
   }
 }
 

@@ -984,8 +984,7 @@ test('the own lease is listed even if a read marks it as only found', () => {
   const others = { subsets: [{ addresses: [{ ip: '192.0.2.2' }] }] }
   const placed = leasesForList(
     { ...state, fleet: { ...state.fleet, leases: found } },
-    { endpoints: others, slice: undefined, secondSlices: [] },
-    [],
+    { endpoints: others, slice: undefined, secondSlices: [], listedBefore: [] },
   )
   assert.deepEqual(placed.map(({ address }) => address).sort(), ['192.0.2.1', '192.0.2.2'])
 })

@@ -3,6 +3,7 @@ import { familyOf } from '../net/address.ts'
 import { equalJson } from '../runtime/equal-json.ts'
 import type { ObjectAction, RemovableAction } from './guarded-writes/object-writer.ts'
 import {
+  addressesIn,
   type EndpointAddress,
   type EndpointPort,
   type EndpointSubset,
@@ -78,7 +79,8 @@ function planSubsets(
     reasons.push('ports')
     next = { ...next, ports }
   }
-  if (!sameAddresses(subset, addresses)) {
+  const found = addressesIn({ subsets: [subset] }).toSorted()
+  if (found.join() !== addresses.toSorted().join()) {
     reasons.push('addresses')
     return subsetsOf(next, addresses)
   }
@@ -89,11 +91,6 @@ function subsetsOf(base: EndpointSubset, addresses: readonly string[]): readonly
   if (addresses.length === 0) return []
   const known = new Map((base.addresses ?? []).map((address) => [address.ip, address]))
   return [{ ...base, addresses: addresses.map((ip) => known.get(ip) ?? { ip }) }]
-}
-
-function sameAddresses(subset: EndpointSubset, addresses: readonly string[]): boolean {
-  const found = (subset.addresses ?? []).map((address) => address.ip)
-  return found.sort().join() === addresses.toSorted().join()
 }
 
 export function newEndpoints(addresses: readonly string[], ports: readonly EndpointPort[]): Endpoints {

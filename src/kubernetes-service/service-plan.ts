@@ -54,10 +54,10 @@ export function planService(
   stack: ServiceStack = 'as-found',
   second: SecondClusterIp = 'configured',
 ): ObjectAction<Service> {
-  if (current === undefined) return { type: 'create', object: newService(settings), reasons: ['missing'] }
+  const wanted = newService(settings)
+  if (current === undefined) return { type: 'create', object: wanted, reasons: ['missing'] }
   const { spec } = current
-  const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'
-  const ports = servicePorts(settings)
+  const { type, ports = [] } = wanted.spec ?? {}
   const reasons: string[] = []
   if (portsAgreed && spec?.type !== type) reasons.push('type')
   if (portsAgreed && !samePorts(spec?.ports ?? [], ports)) reasons.push('ports')
@@ -131,22 +131,18 @@ function planFamilies(
   }
 }
 
-export function newService(settings: ServiceSettings): Service {
+export function newService({ clusterIp, securePort, nodePort }: ServiceSettings): Service {
+  const port = { name: 'https', port: SERVICE_PORT, protocol: 'TCP', targetPort: securePort }
   return {
     apiVersion: 'v1',
     kind: 'Service',
     metadata: { ...KUBERNETES_SERVICE, labels: { component: 'apiserver', provider: 'kubernetes' } },
     spec: {
-      type: settings.nodePort > 0 ? 'NodePort' : 'ClusterIP',
-      clusterIP: settings.clusterIp,
+      type: nodePort > 0 ? 'NodePort' : 'ClusterIP',
+      clusterIP: clusterIp,
       ipFamilyPolicy: 'SingleStack',
       sessionAffinity: 'None',
-      ports: servicePorts(settings),
+      ports: [nodePort > 0 ? { ...port, nodePort } : port] as unknown as readonly ServicePort[],
     },
   }
-}
-
-function servicePorts({ securePort, nodePort }: ServiceSettings): readonly ServicePort[] {
-  const port = { name: 'https', port: SERVICE_PORT, protocol: 'TCP', targetPort: securePort }
-  return [nodePort > 0 ? { ...port, nodePort } : port] as unknown as readonly ServicePort[]
 }

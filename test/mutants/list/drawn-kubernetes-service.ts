@@ -12,10 +12,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/announcements.test.ts'],
   },
   'kubernetes-service-service-plan-branch': {
-    broken: "type: always takes the second of settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'.",
+    broken: "type: always takes the second of nodePort > 0 ? 'NodePort' : 'ClusterIP'.",
     file: 'kubernetes-service/service-plan.ts',
-    text: "const type = settings.nodePort > 0 ? 'NodePort' : 'ClusterIP'",
-    instead: "const type = 'ClusterIP'",
+    text: "type: nodePort > 0 ? 'NodePort' : 'ClusterIP'",
+    instead: "type: 'ClusterIP'",
     tests: ['kubernetes-service/service-plan.test.ts'],
   },
   'kubernetes-service-leases-etcd-negation': {
@@ -55,10 +55,10 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     tests: ['kubernetes-service/membership/step.test.ts'],
   },
   'kubernetes-service-endpoints-plan-method': {
-    broken: 'sameAddresses: compares only the first addresses.',
+    broken: 'planSubsets: compares only the first addresses.',
     file: 'kubernetes-service/endpoints-plan.ts',
-    text: 'found.sort().join() === addresses.toSorted().join()',
-    instead: 'found.sort()[0] === addresses.toSorted()[0]',
+    text: 'found.join() !== addresses.toSorted().join()',
+    instead: 'found[0] !== addresses.toSorted()[0]',
     tests: ['kubernetes-service/reconcilers/master-count-plan.test.ts'],
   },
   'kubernetes-service-masters-eviction-operator': {

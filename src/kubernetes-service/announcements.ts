@@ -13,7 +13,7 @@ import type { Clock } from '../runtime/clock.ts'
 import type { Logger } from '../telemetry/logger.ts'
 import type { Counter } from '../telemetry/metrics.ts'
 import { noOutages, type Outages } from '../telemetry/outages.ts'
-import type { Absence, FleetView, Removal } from './fleet-view.ts'
+import { absenceWords, type FleetView, type Removal } from './fleet-view.ts'
 import {
   type Contention,
   ContentionReports,
@@ -46,17 +46,6 @@ interface Listed {
 interface ListChange {
   readonly added: readonly Listed[]
   readonly removed: readonly (Listed & Removal)[]
-}
-
-const REASON_WORDS: Readonly<Record<Absence, string>> = {
-  'lease-ended': 'its lease has ended',
-  evicted: 'its lease was deleted by another client',
-  leaving: 'it is leaving',
-  withdrawn: 'it was withdrawn',
-  unready: 'its API server is not ready',
-  'own-etcd': 'its own etcd fails',
-  'no-lease': 'it has no lease',
-  surplus: 'there are more masters than --apiserver-count',
 }
 
 /**
@@ -198,7 +187,7 @@ export class Announcements {
       this.#record('MasterListed', endpoints, subject, `${this.#describe(address)} is listed`)
     }
     for (const { address, reason, detail } of removed) {
-      const why = detail === undefined ? REASON_WORDS[reason] : `${REASON_WORDS[reason]} (${detail})`
+      const why = detail === undefined ? absenceWords[reason] : `${absenceWords[reason]} (${detail})`
       const note = `${this.#describe(address)} is no longer listed: ${why}`
       this.#record('MasterRemoved', endpoints, subject, note)
     }

@@ -4,23 +4,24 @@ import { HOLDER_STATES, type HolderState, type MasterLease, OWN_ETCD } from './l
 import { listedAddresses } from './members.ts'
 
 /**
- * Why an address must not be listed. `evicted`: its lease was removed by another client, such as `masters evict`,
- * before it could have ended. `no-lease`: it had no known lease. `surplus`: there are more masters than the reconciler
- * `master-count` may list.
+ * Why an address must not be listed, in words. `evicted`: its lease was removed by another client, such as `masters
+ * evict`, before it could have ended. `no-lease`: it had no known lease. `surplus`: there are more masters than the
+ * reconciler `master-count` may list.
  */
-export type Absence =
-  | 'lease-ended'
-  | 'evicted'
-  | 'leaving'
-  | 'withdrawn'
-  | 'unready'
-  | typeof OWN_ETCD
-  | 'no-lease'
-  | 'surplus'
+export const absenceWords = {
+  'lease-ended': 'its lease has ended',
+  evicted: 'its lease was deleted by another client',
+  leaving: 'it is leaving',
+  withdrawn: 'it was withdrawn',
+  unready: 'its API server is not ready',
+  [OWN_ETCD]: 'its own etcd fails',
+  'no-lease': 'it has no lease',
+  surplus: 'there are more masters than --apiserver-count',
+} as const
 
 /** Why an address was removed from the list. `detail`: the master's own statement about its server. */
 export interface Removal {
-  readonly reason: Absence
+  readonly reason: keyof typeof absenceWords
   readonly detail?: string | undefined
 }
 

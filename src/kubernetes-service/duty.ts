@@ -67,7 +67,7 @@ export class KubernetesServiceDuty {
       return
     }
     reconciler.stopReconciling()
-    await this.#leaveOrGiveUp(reconciler, mode, signal).finally(() => reconciler.destroy())
+    await this.#leaveOrGiveUp(reconciler, mode, signal).finally(() => reconciler.destroy?.())
   }
 
   /**

@@ -5,7 +5,7 @@ import { KubeError } from '../../src/kube/errors.ts'
 import type { ReadinessAnswer } from '../../src/kube/readiness.ts'
 import { KubernetesServiceDuty } from '../../src/kubernetes-service/duty.ts'
 import { ReadinessMonitor } from '../../src/kubernetes-service/readiness-monitor.ts'
-import type { EndpointReconciler, LeaveResult } from '../../src/kubernetes-service/reconcilers/endpoint-reconciler.ts'
+import type { EndpointReconciler } from '../../src/kubernetes-service/reconcilers/endpoint-reconciler.ts'
 import { parseAddress } from '../../src/net/address.ts'
 import { prometheusMetrics } from '../../src/telemetry/prometheus-metrics.ts'
 import { controllerWorld } from './controller-world.ts'
@@ -25,7 +25,7 @@ class Steps implements EndpointReconciler {
   readonly calls: string[] = []
   write: (signal: AbortSignal) => Promise<void> = async () => {}
   remove: (signal: AbortSignal) => Promise<void> = async () => {}
-  departure: (signal: AbortSignal) => Promise<LeaveResult> = async () => 'left'
+  departure: (signal: AbortSignal) => Promise<'left' | 'last-one'> = async () => 'left'
   clear: (signal: AbortSignal) => Promise<boolean> = async () => false
 
   async reconcileEndpoints(_ip: unknown, _ports: unknown, _reconcilePorts: unknown, signal: AbortSignal) {

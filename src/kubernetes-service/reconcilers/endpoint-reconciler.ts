@@ -8,9 +8,6 @@ import type { EndpointPort } from '../identity.ts'
  */
 export type ReconcilePorts = boolean | 'agreed'
 
-/** Whether a master left the list (or was not on it), or stays listed as the last one. */
-export type LeaveResult = 'left' | 'last-one'
-
 /** The objects of `default/kubernetes`. Watched ones may be old, but suffice to decide that nothing needs to change. */
 export interface ObservedEndpoints {
   readonly endpoints: Endpoints | undefined
@@ -74,10 +71,11 @@ export interface EndpointReconciler extends ListReconciler {
   /** Removes this master if it is listed. The list may become empty only after {@link stopReconciling}. */
   removeEndpoints(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<void>
   /**
-   * Removes this master unless it is the last one that serves. Left out: {@link removeEndpoints} is called instead.
-   * Called after {@link stopReconciling}.
+   * Removes this master unless it is the last one that serves. Resolves with whether it left the list (or was not on
+   * it), or stays listed as the last one. Left out: {@link removeEndpoints} is called instead. Called after
+   * {@link stopReconciling}.
    */
-  leave?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<LeaveResult>
+  leave?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<'left' | 'last-one'>
   /**
    * Removes the entry of an earlier life of this master, unless it is the last one. Returns whether it removed one.
    * Called at the start, while the master's API server is not ready. Left out: the entry stays.
@@ -85,7 +83,7 @@ export interface EndpointReconciler extends ListReconciler {
   clearAway?(ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<boolean>
   /** Makes {@link reconcileEndpoints} do nothing from now on. */
   stopReconciling(): void
-  destroy(): Promise<void>
+  destroy?(): Promise<void>
 }
 
 /** Leaves the Endpoints of `default/kubernetes` to others. Upstream: pkg/controlplane/reconcilers/none.go. */
@@ -93,5 +91,4 @@ export const noneReconciler: EndpointReconciler = {
   async reconcileEndpoints() {},
   async removeEndpoints() {},
   stopReconciling() {},
-  async destroy() {},
 }

@@ -4,13 +4,7 @@ import type { Logger } from '../../telemetry/logger.ts'
 import type { EndpointsAdapter, StoredEndpoints } from '../endpoints-adapter.ts'
 import { type EndpointsAction, type EndpointsObservation, planEndpoints } from '../endpoints-plan.ts'
 import { addressesIn, type EndpointPort } from '../identity.ts'
-import type {
-  EndpointReconciler,
-  LeaveResult,
-  ObservedEndpoints,
-  ReconcilePorts,
-  WatchedList,
-} from './endpoint-reconciler.ts'
+import type { EndpointReconciler, ObservedEndpoints, ReconcilePorts, WatchedList } from './endpoint-reconciler.ts'
 
 const CORRECTIONS_PER_INTERVAL = 3
 
@@ -78,7 +72,7 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   }
 
   /** Removes this master unless its address is the last on the list. Whether the others serve is unknown. */
-  async leave(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<LeaveResult> {
+  async leave(_ip: Address, ports: readonly EndpointPort[], signal: AbortSignal): Promise<'left' | 'last-one'> {
     const stored = await this.#read(signal)
     const own = this.#options.address.text
     if (isMentioned(stored.endpoints, own) && otherAddresses(stored.endpoints, own).length === 0) return 'last-one'
@@ -94,8 +88,6 @@ export class MasterCountEndpointReconciler implements EndpointReconciler {
   stopReconciling(): void {
     this.#stopped = true
   }
-
-  async destroy(): Promise<void> {}
 
   isSatisfied(observed: ObservedEndpoints, ports: readonly EndpointPort[], reconcilePorts: boolean): boolean {
     if (this.#stopped) return true

@@ -247,13 +247,8 @@ export class KubernetesLeases implements MasterLeases {
   /** Logs each Lease without a valid record once, for as long as it exists. */
   #logUnusable(items: readonly Lease[]): void {
     const unusable = items.filter((lease) => holderOf(lease) === undefined).map(nameOf)
-    for (const name of unusable) {
-      if (!this.#unusable.has(name)) {
-        this.#options.logger.warn(
-          { namespace: this.#namespace, name },
-          'ignoring a Lease without a valid holder record',
-        )
-      }
+    for (const name of unusable.filter((one) => !this.#unusable.has(one))) {
+      this.#options.logger.warn({ namespace: this.#namespace, name }, 'ignoring a Lease without a valid holder record')
     }
     this.#unusable = new Set(unusable)
   }

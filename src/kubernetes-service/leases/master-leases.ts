@@ -207,7 +207,6 @@ export const MAX_RECORD = 16 * 1024
 
 export function encodeHolder(holder: Holder): string {
   const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [], coHolder } = holder
-  const confirmed = confirms.length === 0 ? undefined : confirms
   return JSON.stringify({
     instanceId,
     host,
@@ -217,7 +216,7 @@ export function encodeHolder(holder: Holder): string {
     state,
     departure,
     reason: reason && withoutSecrets(reason).slice(0, MAX_REASON),
-    confirms: confirmed,
+    confirms: confirms.length === 0 ? undefined : confirms,
     coHolder,
   } satisfies { [Field in keyof Required<Holder>]: unknown })
 }

@@ -1,7 +1,7 @@
+import type { InformerContext } from '../../kube/informer.ts'
 import { exponentialBackoff } from '../../runtime/backoff.ts'
-import { type Clock, sleep } from '../../runtime/clock.ts'
+import { sleep } from '../../runtime/clock.ts'
 import { messageOf, RemoteError } from '../../runtime/errors.ts'
-import type { Random } from '../../runtime/random.ts'
 import type { RequestLimit } from '../../runtime/request-limit.ts'
 import { abortable } from '../../runtime/signals.ts'
 import type { Logger } from '../../telemetry/logger.ts'
@@ -27,12 +27,7 @@ export class LeaseStoreError extends RemoteError {
  */
 export function reliableLeases(
   store: MasterLeases,
-  options: {
-    readonly clock: Clock
-    readonly random: Random
-    readonly logger: Logger
-    readonly limit: RequestLimit
-  },
+  options: Pick<InformerContext, 'clock' | 'random' | 'logger'> & { readonly limit: RequestLimit },
 ): MasterLeases {
   const attempt = async <T>(
     what: string,

@@ -250,8 +250,7 @@ export class EtcdLeases implements MasterLeases {
       if (!this.#hasWrittenRecord && stored !== undefined) {
         // The record may also be from this process, if the answer to its first write was lost.
         this.#isSuccessor ||= stored.instanceId !== holder.instanceId
-        const isUnready = stored.state === 'unready'
-        const written = isUnready ? await lease.read(signal) : undefined
+        const written = hasLease(stored.state) ? undefined : await lease.read(signal)
         const isNewer = written !== undefined && before !== undefined && written.modRevision > before.modRevision
         if (stored.coHolder || isNewer) this.#seeCoHolder(holder)
       }

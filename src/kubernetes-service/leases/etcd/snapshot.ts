@@ -73,9 +73,9 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
  * address is then the one that a kube-apiserver would read from the value or, without one that can be listed, the
  * address in the key: a process that renews a lease is alive, whatever the value. A record in the state `ready` or
  * `failing` counts only beside a lease, any other record also without one. While a kube-apiserver renews the lease of
- * an address, an `unready` master there counts as `failing`, which is listed, because the kube-apiserver lists the
- * address too, and the two would overwrite each other. Values that cannot be used are left out and returned in
- * `unusable`, because one bad value must not spoil the list.
+ * an address, an `unready` master there counts as `failing`, and beside a `withdrawn` one the lease counts by itself:
+ * both are listed, because the kube-apiserver lists the address too, and the two would overwrite each other. Values that
+ * cannot be used are left out and returned in `unusable`, because one bad value must not spoil the list.
  */
 export function readSnapshot(
   keys: EtcdLeaseKeys,
@@ -112,11 +112,12 @@ export function readSnapshot(
     const { modRevision, ...renewed } = renewals.get(address) ?? {}
     for (const record of held) {
       const isCoHeld = modRevision !== undefined && isOfKubeApiserver(modRevision, record, held)
-      const holder: Holder = isCoHeld ? { ...record.holder, state: 'failing', coHolder: true } : record.holder
+      const holder = isCoHeld ? coHeld(record.holder) : record.holder
       const needsLease = holder.state === 'ready' || holder.state === 'failing'
       if (modRevision !== undefined) live.push({ address, holder, ...renewed })
       // A record without an expiry, such as `etcdctl make-mirror` writes, would keep a dead master listed.
       else if (!needsLease && !record.neverEnds) live.push({ address, holder })
+      if (isCoHeld && holder.state === 'withdrawn') live.push({ address, ...renewed })
     }
   }
   return { live, unusable }
@@ -128,14 +129,18 @@ interface Recorded {
   readonly neverEnds: boolean
 }
 
+function coHeld(holder: Holder): Holder {
+  return { ...holder, state: holder.state === 'withdrawn' ? 'withdrawn' : 'failing', coHolder: true }
+}
+
 /**
- * Whether the lease beside the record of an unready master is a kube-apiserver's. An unready master deletes its own
- * lease after it writes its record, so a lease that was written after that record is not its own. The next record of
- * that master states this in `coHolder`.
+ * Whether the lease beside the record of an unready or withdrawn master is a kube-apiserver's. Such a master deletes its
+ * own lease after its record is written, so a lease that was written after that record is not its own. The next record
+ * of that master states this in `coHolder`.
  */
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record
-  if (holder.state !== 'unready' || held.some((other) => hasLease(other.holder.state))) return false
+  if (hasLease(holder.state) || held.some((other) => hasLease(other.holder.state))) return false
   // If another host at this address is giving up its lease, the record of that host is newer than the lease that it is
   // about to delete.
   return holder.coHolder === true || held.every(({ modRevision }) => renewal > modRevision)

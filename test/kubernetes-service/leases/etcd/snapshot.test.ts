@@ -15,6 +15,7 @@ import {
   type HolderState,
   type MasterLease,
 } from '../../../../src/kubernetes-service/leases/master-leases.ts'
+import { listedAddresses } from '../../../../src/kubernetes-service/members.ts'
 import { decodeMasterLease, encodeMasterLease } from '../../../../src/protobuf/master-lease.ts'
 import { withOddField } from '../../../protobuf/odd-lease.ts'
 import { holder } from '../holders.ts'
@@ -71,7 +72,8 @@ test('a record that never ends counts only beside a lease', () => {
   for (const state of HOLDER_STATES) {
     const mirrored = { ...record(holder(A, { state }), 4n), lease: 0n }
     assert.deepEqual(read([], [mirrored]).live, [], state)
-    assert.equal(read([lease(A, 5n)], [mirrored]).live.length, 1, state)
+    const ofMaster = read([lease(A, 5n)], [mirrored]).live.filter((one) => one.holder !== undefined)
+    assert.equal(ofMaster.length, 1, state)
   }
 })
 
@@ -180,8 +182,15 @@ test('an unready master counts as failing while the lease beside it is newer tha
   assert.deepEqual(besideLease(5n, [['unready', 6n]]), ['unready'])
   assert.deepEqual(besideLease(undefined, [['unready', 4n]]), ['unready'])
   for (const state of HOLDER_STATES) {
-    if (state !== 'unready') assert.deepEqual(besideLease(5n, [[state, 4n]]), [state])
+    if (hasLease(state)) assert.deepEqual(besideLease(5n, [[state, 4n]]), [state])
   }
+})
+
+test('a lease that is newer than the record of a withdrawn master is a kube-apiserver’s, and listed', () => {
+  assert.deepEqual(besideLease(5n, [['withdrawn', 4n]]), ['withdrawn, of two', 'kube-apiserver'])
+  assert.deepEqual(listedAddresses(read([lease(A, 5n)], [record(holder(A, { state: 'withdrawn' }), 4n)]).live), [A])
+  assert.deepEqual(besideLease(5n, [['withdrawn', 6n]]), ['withdrawn'])
+  assert.deepEqual(besideLease(undefined, [['withdrawn', 4n]]), ['withdrawn'])
 })
 
 test('an unready master whose record states a co-holder counts as failing as long as the lease exists', () => {
@@ -193,6 +202,7 @@ test('the lease beside an unready master is attributed to another master there t
   for (const state of ['ready', 'failing', 'leaving'] as const) {
     const other = [state, 3n] as const
     assert.deepEqual(besideLease(9n, [['unready', 4n], other]), ['unready', state])
+    assert.deepEqual(besideLease(9n, [['withdrawn', 4n], other]), ['withdrawn', state])
     assert.deepEqual(
       besideLease(9n, [['unready', 4n, true], other]),
       ['unready, of two', state],
@@ -254,7 +264,7 @@ function besideLease(
 }
 
 function summaryOf({ holder }: MasterLease): string {
-  assert.ok(holder !== undefined)
+  if (holder === undefined) return 'kube-apiserver'
   return `${holder.state}${holder.coHolder ? ', of two' : ''}`
 }
 

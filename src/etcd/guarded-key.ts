@@ -86,15 +86,16 @@ export class GuardedKey {
 /** The same store, but `limit` aborts requests that are not answered in time. Watches have no limit. */
 export function limitedEtcd(etcd: EtcdKv, limit: RequestLimit): EtcdKv {
   return {
-    get: (key, signal) => limit.run(signal, (limited) => etcd.get(key, limited)),
-    list: (prefix, options) => limit.run(options.signal, (signal) => etcd.list(prefix, { ...options, signal })),
+    get: (key, signal) => limit.run('read', signal, (limited) => etcd.get(key, limited)),
+    list: (prefix, options) => limit.run('read', options.signal, (signal) => etcd.list(prefix, { ...options, signal })),
     create: (key, value, options) =>
-      limit.run(options.signal, (signal) => etcd.create(key, value, { ...options, signal })),
+      limit.run('write', options.signal, (signal) => etcd.create(key, value, { ...options, signal })),
     update: (key, value, modRevision, options) =>
-      limit.run(options.signal, (signal) => etcd.update(key, value, modRevision, { ...options, signal })),
-    delete: (key, modRevision, signal) => limit.run(signal, (limited) => etcd.delete(key, modRevision, limited)),
-    grantLease: (ttlSeconds, signal) => limit.run(signal, (limited) => etcd.grantLease(ttlSeconds, limited)),
-    timeToLive: (lease, signal) => limit.run(signal, (limited) => etcd.timeToLive(lease, limited)),
+      limit.run('write', options.signal, (signal) => etcd.update(key, value, modRevision, { ...options, signal })),
+    delete: (key, modRevision, signal) =>
+      limit.run('write', signal, (limited) => etcd.delete(key, modRevision, limited)),
+    grantLease: (ttlSeconds, signal) => limit.run('write', signal, (limited) => etcd.grantLease(ttlSeconds, limited)),
+    timeToLive: (lease, signal) => limit.run('read', signal, (limited) => etcd.timeToLive(lease, limited)),
     watch: (prefix, options) => etcd.watch(prefix, options),
     close: () => etcd.close(),
   }

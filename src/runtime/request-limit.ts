@@ -38,7 +38,11 @@ export async function within<T>(
   }
 }
 
+/** Whether a request changes the store. */
+export type RequestKind = 'read' | 'write'
+
 interface PendingRequest {
+  readonly kind: RequestKind
   readonly sentMs: number
   readonly abandon: Abandonable['abandon']
   cancel: () => void
@@ -49,22 +53,32 @@ interface PendingRequest {
   isOvertaken: boolean
 }
 
+/** What is known about the requests of one kind. */
+interface Answers {
+  /** The timeouts that count: from 0 to {@link MOST_TIMEOUTS}. */
+  givenUp: number
+  /** When a timeout last counted. */
+  givenUpMs: number
+  /** Whether a request timed out since the last one that was answered in time. */
+  isSilent: boolean
+}
+
 /**
  * Aborts each request that a store does not answer in time, so that a lost request costs only a part of the lease's
- * TTL. A store that is always slow gets more time after a few timeouts. Once the store answers in time again, requests
- * that were lost meanwhile get only the normal limit. Otherwise one of them could delay a withdrawal by 16 times the
- * normal limit.
+ * TTL. A store that is always slow gets more time after a few timeouts. Reads and writes are counted separately: behind
+ * a slow webhook or a slow disk only writes are slow, and the reads between them must not shorten their limit.
+ *
+ * Once a kind of requests that had timed out is answered in time again, all requests that were lost meanwhile get only
+ * the normal limit. Otherwise one of them could delay a withdrawal by 16 times the normal limit.
  */
 export class RequestLimit {
   readonly #clock: Clock
   readonly #limitMs: number
   readonly #pending = new Set<PendingRequest>()
-  /** The timeouts that count: from 0 to {@link MOST_TIMEOUTS}. */
-  #givenUp = 0
-  /** When a timeout last counted. */
-  #givenUpMs = Number.NEGATIVE_INFINITY
-  /** Whether a request timed out since the last one that was answered in time. */
-  #isSilent = false
+  readonly #answers: Readonly<Record<RequestKind, Answers>> = {
+    read: { givenUp: 0, givenUpMs: Number.NEGATIVE_INFINITY, isSilent: false },
+    write: { givenUp: 0, givenUpMs: Number.NEGATIVE_INFINITY, isSilent: false },
+  }
 
   constructor(options: { readonly clock: Clock; readonly limitMs: number }) {
     this.#clock = options.clock
@@ -72,11 +86,15 @@ export class RequestLimit {
   }
 
   /** As {@link within}, with the present limit. */
-  async run<T>(signal: AbortSignal | undefined, call: (signal: AbortSignal) => Promise<T>): Promise<T> {
-    const factor = 2 ** Math.max(0, this.#givenUp - FIRST_DOUBLING + 1)
+  async run<T>(
+    kind: RequestKind,
+    signal: AbortSignal | undefined,
+    call: (signal: AbortSignal) => Promise<T>,
+  ): Promise<T> {
+    const factor = 2 ** Math.max(0, this.#answers[kind].givenUp - FIRST_DOUBLING + 1)
     const { abandon, settled, unlink, signal: own } = abandonable(signal)
     const sentMs = this.#clock.monotonicMs()
-    const request: PendingRequest = { sentMs, abandon, cancel: () => undefined, isOvertaken: false }
+    const request: PendingRequest = { kind, sentMs, abandon, cancel: () => undefined, isOvertaken: false }
     this.#giveUpAfter(request, this.#limitMs * factor)
     this.#pending.add(request)
     try {
@@ -93,20 +111,22 @@ export class RequestLimit {
     }
   }
 
-  #timedOut({ sentMs }: PendingRequest): void {
-    this.#isSilent = true
+  #timedOut({ kind, sentMs }: PendingRequest): void {
+    const answers = this.#answers[kind]
+    answers.isSilent = true
     // Requests that hang at the same time do not show that the store is slow all the time, so they count as one.
-    if (sentMs < this.#givenUpMs) return
-    this.#givenUpMs = this.#clock.monotonicMs()
-    this.#givenUp = Math.min(this.#givenUp + 1, MOST_TIMEOUTS)
+    if (sentMs < answers.givenUpMs) return
+    answers.givenUpMs = this.#clock.monotonicMs()
+    answers.givenUp = Math.min(answers.givenUp + 1, MOST_TIMEOUTS)
   }
 
   #answeredInTime(answered: PendingRequest): void {
+    const answers = this.#answers[answered.kind]
     // Shortens a longer limit by at most one step per answer, because a store that was slow may be slow again.
-    this.#givenUp = Math.max(0, this.#givenUp - 1)
+    answers.givenUp = Math.max(0, answers.givenUp - 1)
     // Only the first answer after a timeout limits the pending requests: a long list may be slower than other requests.
-    if (!this.#isSilent) return
-    this.#isSilent = false
+    if (!answers.isSilent) return
+    answers.isSilent = false
     for (const request of this.#pending) {
       if (request === answered) continue
       request.cancel()

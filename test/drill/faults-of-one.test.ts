@@ -49,6 +49,14 @@ const stories: Readonly<Record<string, Story>> = {
     steps: [{ ...requests, how: 'status', status: 403, only: 'probe', forMs: 30_000 }],
     listed: [all],
   },
+  'a webhook delays each write of a lease by two seconds, and a master dies': {
+    leaseStore: 'kubernetes',
+    steps: [
+      { ...requests, masters: 'all', how: 'delay', byMs: 2_000, resource: 'leases', verb: 'update', forMs: 78_000 },
+      { atMs: 40_000, action: 'kill', masters: ['master-3'], part: 'both' },
+    ],
+    listed: [all, addresses(1, 2)],
+  },
   'nobody may read /readyz while all sidecars are restarted one by one': {
     leaseStore: 'kubernetes',
     steps: [

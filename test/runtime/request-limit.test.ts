@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { sleep } from '../../src/runtime/clock.ts'
-import { RequestLimit, RequestTimeout, Semaphore } from '../../src/runtime/request-limit.ts'
+import { type RequestKind, RequestLimit, RequestTimeout, Semaphore } from '../../src/runtime/request-limit.ts'
 import { VirtualClock } from '../../src/runtime/virtual-clock.ts'
 
 const { signal } = new AbortController()
@@ -11,10 +11,10 @@ function setUp() {
   const clock = time.view()
   const limit = new RequestLimit({ clock, limitMs: 100 })
   /** After how long the request was given up; undefined if it was answered. */
-  const send = (tookMs: number): Promise<number | undefined> => {
+  const send = (tookMs: number, kind: RequestKind = 'write'): Promise<number | undefined> => {
     const startMs = time.nowMs
     return limit
-      .run(signal, (limited) => sleep(clock, tookMs, limited))
+      .run(kind, signal, (limited) => sleep(clock, tookMs, limited))
       .then(
         () => undefined,
         (error: unknown) => {
@@ -23,8 +23,8 @@ function setUp() {
         },
       )
   }
-  const ask = async (tookMs: number): Promise<number | undefined> => {
-    const ended = send(tookMs)
+  const ask = async (tookMs: number, kind?: RequestKind): Promise<number | undefined> => {
+    const ended = send(tookMs, kind)
     await time.advance(tookMs)
     return ended
   }
@@ -42,6 +42,35 @@ test('after a few timeouts a constantly slow store gets a longer limit, until it
   for (let request = 0; request < 3; request++) assert.equal(await ask(150), undefined)
   assert.equal(await ask(50), undefined)
   assert.equal(await ask(150), 100)
+})
+
+test('fast reads neither shorten the limit of slow writes nor abandon them', async () => {
+  const { time, send, ask } = setUp()
+  for (let request = 0; request < 4; request++) {
+    const write = send(150)
+    await time.advance(50)
+    assert.equal(await ask(10, 'read'), undefined)
+    await time.advance(90)
+    assert.equal(await write, 100)
+    assert.equal(await ask(10, 'read'), undefined)
+  }
+  const write = send(150)
+  assert.equal(await ask(10, 'read'), undefined)
+  await time.advance(140)
+  assert.equal(await write, undefined)
+})
+
+test('after an outage of all requests the first read that is answered in time gives lost writes the normal limit', async () => {
+  const { time, send, ask } = setUp()
+  for (let request = 0; request < 6; request++) {
+    const lost = [send(5_000), send(5_000, 'read')]
+    await time.advance(5_000)
+    await Promise.all(lost)
+  }
+  const write = send(5_000)
+  assert.equal(await ask(10, 'read'), undefined)
+  await time.advance(100)
+  assert.equal(await write, 100)
 })
 
 test('requests that hang at the same time count as one timeout', async () => {
@@ -93,7 +122,7 @@ test('a slow list among fast requests is cut short only once', async () => {
 test('an abort ends a request at once, with the reason of the abort', async () => {
   const { limit } = setUp()
   const stop = new AbortController()
-  const ended = limit.run(stop.signal, () => new Promise(() => {}))
+  const ended = limit.run('read', stop.signal, () => new Promise(() => {}))
   stop.abort(new Error('stopped'))
   await assert.rejects(ended, { message: 'stopped' })
 })

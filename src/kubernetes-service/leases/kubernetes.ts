@@ -1,7 +1,7 @@
 import type { CallOptions, KubeApi, ListQuery } from '../../kube/api.ts'
 import { limitedApi, listPages } from '../../kube/api-wrappers.ts'
 import type { AvailabilityReporter } from '../../kube/availability.ts'
-import { ifFound, isKubeError } from '../../kube/errors.ts'
+import { ifFound, isKubeError, KubeError } from '../../kube/errors.ts'
 import { type Change, Informer } from '../../kube/informer.ts'
 import { claimedSpec } from '../../kube/lease-lock.ts'
 import { LeaseObserver, type ObservedLease } from '../../kube/lease-observer.ts'
@@ -132,6 +132,7 @@ export class KubernetesLeases implements MasterLeases {
       const atMs = this.#options.clock.monotonicMs()
       try {
         this.#own = await this.#api[verb](leases, this.#render(holder, current), { urgent: true, signal })
+        requireRecord(this.#own, holder)
         if (current === undefined) this.#created = { resourceVersion: this.#own.metadata?.resourceVersion, atMs }
         return
       } catch (error) {
@@ -155,6 +156,7 @@ export class KubernetesLeases implements MasterLeases {
       if (isOfAnotherLife(stored, holder) || yieldsTo(stored, holder)) return
       const marked = { ...this.#render(holder, current), spec: current.spec } as Lease
       this.#own = await this.#api.update(leases, marked, { urgent: true, signal })
+      requireRecord(this.#own, holder)
     })
   }
 
@@ -328,6 +330,19 @@ export class KubernetesLeases implements MasterLeases {
       spec: { ...current?.spec, ...claimedSpec(current, identity, Math.round(ttlMs / 1000), clock) },
     } as Lease
   }
+}
+
+/**
+ * Throws if a stored Lease lacks what was just written into it, so that no master finds it: the write then counts as
+ * failed. Otherwise each master would list itself alone, as soon as an admission policy removed labels or annotations.
+ */
+function requireRecord(stored: Lease, { instanceId }: Holder): void {
+  if (stored.metadata?.labels?.[LEASE_LABEL] === 'master' && holderOf(stored)?.instanceId === instanceId) return
+  const what = `the label ${LEASE_LABEL} or the annotation ${HOLDER_ANNOTATION}`
+  throw new KubeError(
+    'BadResponse',
+    `Lease ${nameOf(stored)} was stored without ${what}: an admission policy removes it`,
+  )
 }
 
 /**

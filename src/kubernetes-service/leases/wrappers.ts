@@ -30,13 +30,13 @@ export function reliableLeases(
   options: Pick<InformerContext, 'clock' | 'random' | 'logger'> & { readonly limit: RequestLimit },
 ): MasterLeases {
   const attempt = async <T>(
-    what: string,
+    what: 'list' | 'update' | 'mark' | 'remove',
     signal: AbortSignal,
     work: (signal: AbortSignal) => Promise<T>,
   ): Promise<T> => {
     signal.throwIfAborted()
     try {
-      return await options.limit.run(signal, work)
+      return await options.limit.run(what === 'list' ? 'read' : 'write', signal, work)
     } catch (error) {
       signal.throwIfAborted()
       throw asPromised(what, error)

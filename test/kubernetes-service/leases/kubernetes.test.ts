@@ -117,3 +117,30 @@ test('an aborted list of the state since the creation is not repeated', async ()
   await assert.rejects(listing, /the end/)
   assert.equal(asked().length, 1)
 })
+
+test('a write that an admission policy strips of the label or the annotation fails, and names both', async () => {
+  const strip = (metadata: KubeObject['metadata'], field: 'labels' | 'annotations') => ({ ...metadata, [field]: {} })
+  for (const field of ['labels', 'annotations'] as const) {
+    const world = await openWorld()
+    let isStripping = false
+    const written = <T extends KubeObject>(object: T): T =>
+      isStripping ? { ...object, metadata: strip(object.metadata, field) } : object
+    const leases = world.open().leasesWith(
+      passedOn(world.direct, {
+        create: (resource, object, options) => world.direct.create(resource, written(object), options),
+        update: (resource, object, options) => world.direct.update(resource, written(object), options),
+      }),
+    )
+    await leases.update(self, signal)
+    isStripping = true
+    const refused = {
+      code: 'BadResponse',
+      message: /apiserver-bootstrap\/lease.* or the annotation .*admission policy/,
+    }
+    await assert.rejects(leases.update(self, signal), refused, field)
+    await assert.rejects(leases.mark({ ...self, state: 'failing' }, signal), refused, field)
+    isStripping = false
+    await leases.update(self, signal)
+    assert.deepEqual(await addressesOf(leases), ['192.0.2.1'], field)
+  }
+})

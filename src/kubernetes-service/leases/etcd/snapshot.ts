@@ -74,8 +74,8 @@ export function holderAt(keys: EtcdLeaseKeys, { key, value }: KeyValue): Holder 
  * address in the key: a process that renews a lease is alive, whatever the value. A record in the state `ready` or
  * `failing` counts only beside a lease, any other record also without one. While a kube-apiserver renews the lease of
  * an address, an `unready` master there counts as `failing`, and beside a `withdrawn` one the lease counts by itself:
- * both are listed, because the kube-apiserver lists the address too, and the two would overwrite each other. Values that
- * cannot be used are left out and returned in `unusable`, because one bad value must not spoil the list.
+ * both are listed, because the kube-apiserver lists the address too, and the two would overwrite each other. Values
+ * that cannot be used are left out and returned in `unusable`, because one bad value must not spoil the list.
  */
 export function readSnapshot(
   keys: EtcdLeaseKeys,
@@ -134,9 +134,9 @@ function coHeld(holder: Holder): Holder {
 }
 
 /**
- * Whether the lease beside the record of an unready or withdrawn master is a kube-apiserver's. Such a master deletes its
- * own lease after its record is written, so a lease that was written after that record is not its own. The next record
- * of that master states this in `coHolder`.
+ * Whether the lease beside the record of an unready or withdrawn master is a kube-apiserver's. Such a master deletes
+ * its own lease after its record is written, so a lease that was written after that record is not its own. The next
+ * record of that master states this in `coHolder`.
  */
 function isOfKubeApiserver(renewal: bigint, record: Recorded, held: readonly Recorded[]): boolean {
   const { holder } = record

@@ -50,6 +50,11 @@ const CERTIFICATES = ['ca', 'cert', 'key'] as const
  */
 const LARGE_BYTES = 1024 * 1024
 const LARGE_AT_ONCE = 2
+/**
+ * A request with more informational answers (1xx) fails. Kubernetes sends none, and no limit of bytes counts them: a
+ * flood would hold up everything else until the request times out.
+ */
+const MOST_INFORMATIONAL = 16
 
 /**
  * Carries requests to one API server over pooled HTTP/1.1 connections, under one set of TLS credentials.
@@ -117,7 +122,7 @@ export class HttpTransport implements Transport {
     let release: (() => void) | undefined
     let bytes: ByteBuffer | undefined
     try {
-      const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller.signal)
+      const { statusCode, headers, body } = await this.#request(request, extraHeaders, controller)
       const answer = { status: statusCode, headers: flatten(headers) }
       const succeeded = statusCode >= 200 && statusCode < 300
       const asked = request.maxBytes ?? answerLimits.object
@@ -184,7 +189,14 @@ export class HttpTransport implements Transport {
     void dispatcher.close().finally(() => this.#retired.delete(dispatcher))
   }
 
-  #request(request: ApiRequest, extraHeaders: ExtraHeaders, signal: AbortSignal): Promise<Dispatcher.ResponseData> {
+  /** Aborts `controller` if more than {@link MOST_INFORMATIONAL} informational answers arrive. */
+  #request(
+    request: ApiRequest,
+    extraHeaders: ExtraHeaders,
+    controller: AbortController,
+  ): Promise<Dispatcher.ResponseData> {
+    const { signal } = controller
+    let informational = 0
     const query = request.query
       .map(([name, value]) => `${encodeURIComponent(name)}=${encodeURIComponent(value)}`)
       .join('&')
@@ -202,6 +214,11 @@ export class HttpTransport implements Transport {
       // Only the signal limits the time: a watch may be silent for long, and undici's timers tick in half seconds.
       headersTimeout: 0,
       bodyTimeout: 0,
+      onInfo: () => {
+        if (++informational <= MOST_INFORMATIONAL) return
+        const words = `more than ${MOST_INFORMATIONAL} informational answers to ${request.method} ${request.path}`
+        controller.abort(new KubeError('BadResponse', `${this.#target} sent ${words}`))
+      },
     })
     // undici itself reacts to an abort only when the connection has been made.
     return abortable(sent, signal)

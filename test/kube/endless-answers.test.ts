@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import type { RequestListener, ServerResponse } from 'node:http'
+import type { Socket } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
@@ -143,6 +144,23 @@ test('endless headers are refused, and the connection is closed', async (t) => {
   })
   await refused('BadResponse', api.get(services, ref), /headers/)
   await eventually('the connection closes', () => server.open() === 0)
+})
+
+test('sixteen informational answers are skipped; a flood of them is refused, and its connection is closed', async (t) => {
+  const hint = 'HTTP/1.1 103 Early Hints\r\nlink: x\r\n\r\n'
+  const head = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n'
+  const body = '{"kind":"Service","metadata":{"name":"kubernetes"}}'
+  let answer = (_: Socket): void => {}
+  const { server, api } = await setUp(t, ({ socket }) => answer(socket))
+  answer = (socket) => {
+    socket.write(`${hint.repeat(16)}${head}content-length: ${body.length}\r\n\r\n${body}`)
+  }
+  assert.equal((await api.get(services, ref)).metadata?.name, 'kubernetes')
+  answer = (socket) => endlessly(socket, hint.repeat(100))
+  const words = /sent more than 16 informational answers to GET \/api\/v1\/[a-z/]+$/
+  await refused('BadResponse', api.get(services, ref), words)
+  await refused('BadResponse', api.watch(services, { signal: never })[Symbol.asyncIterator]().next(), words)
+  await eventually('the connections close', () => server.open() === 0)
 })
 
 test('at most two answers of more than one MiB are read at a time, and short answers do not wait for them', async (t) => {

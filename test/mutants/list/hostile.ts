@@ -3,6 +3,13 @@ import type { TestedMutant } from '../mutant.ts'
 
 /** Mistakes that would let a hostile or broken peer get more than it may. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
+  'endless-informational-answers': {
+    broken: 'Reads informational answers (1xx) as long as a server sends them.',
+    file: 'kube/http-transport.ts',
+    text: '++informational <= MOST_INFORMATIONAL',
+    instead: '++informational > 0',
+    tests: ['kube/endless-answers.test.ts'],
+  },
   'a-permission-for-all-groups': {
     broken: 'Remembers what a user may do for the same name with other groups.',
     file: 'kube/delegated-access.ts',

@@ -4,7 +4,17 @@ import type { Metrics } from '../telemetry/metrics.ts'
 import { oneLine } from '../telemetry/secrets.ts'
 import type { Status, WatchEvent } from './api.ts'
 import { codeOf, KubeError } from './errors.ts'
-import { isAbsentOr, isListOf, isRecord, isText, type KubeList, type KubeObject, type Resource } from './resources.ts'
+import { shapeOf } from './object-shapes.ts'
+import {
+  isAbsentOr,
+  isListOf,
+  isRecord,
+  isText,
+  type KubeList,
+  type KubeObject,
+  type ObjectMeta,
+  type Resource,
+} from './resources.ts'
 import type { ApiResponse } from './transport.ts'
 
 /** The call in the words of an error message: `update services default/kubernetes`. */
@@ -40,7 +50,7 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
     throw badResponse(call, `the answer is of kind ${quote(body.kind)}, not ${resource.kind}`)
   }
   if (!isRecord(body.metadata)) throw badResponse(call, 'the answer has no metadata')
-  const fault = metadataFault(body)
+  const fault = metadataFault(body) ?? shapeOf(resource)?.(body)
   if (fault !== undefined) throw badResponse(call, `in the answer ${fault}`)
   return body as T
 }
@@ -49,7 +59,7 @@ export function asObject<T extends KubeObject>(call: CallName, resource: Resourc
  * The list in the answer. Throws a BadResponse if there is none. The `kind` of items is not checked, because items of
  * built-in types have none.
  */
-export function asList<T extends KubeObject>(call: CallName, body: unknown): KubeList<T> {
+export function asList<T extends KubeObject>(call: CallName, resource: Resource<T>, body: unknown): KubeList<T> {
   if (!isRecord(body)) throw badResponse(call, `the answer is ${describe(body)}, not a list`)
   const { items, metadata } = body
   if (!isRecord(metadata) || !isText(metadata.resourceVersion) || metadata.resourceVersion === '') {
@@ -59,9 +69,12 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
   // Go writes a nil slice as null.
   if (items === null || items === undefined) return { ...body, items: [] } as unknown as KubeList<T>
   if (!Array.isArray(items) || !items.every(isRecord)) throw badResponse(call, 'the list has no items')
+  const shapeFault = shapeOf(resource)
   for (const item of items) {
     const fault = metadataFault(item)
     if (fault !== undefined) throw badResponse(call, `in an item of the list ${fault}`)
+    const inItem = shapeFault?.(item)
+    if (inItem !== undefined) throw badResponse(call, `in ${nameOf(item)} ${inItem}`)
   }
   return body as unknown as KubeList<T>
 }
@@ -69,13 +82,15 @@ export function asList<T extends KubeObject>(call: CallName, body: unknown): Kub
 const eventTypes: ReadonlySet<unknown> = new Set(['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK', 'ERROR'])
 
 /** Reads one event of a watch. Throws a BadResponse if the frame is no event; the caller adds the name of the call. */
-export function asWatchEvent<T extends KubeObject>(frame: unknown): WatchEvent<T> {
+export function asWatchEvent<T extends KubeObject>(resource: Resource<T>, frame: unknown): WatchEvent<T> {
   if (!isRecord(frame) || !eventTypes.has(frame.type) || !isRecord(frame.object)) {
     throw new KubeError('BadResponse', `a frame of the watch is ${describe(frame)}, not an event`)
   }
   if (frame.type === 'ERROR') return { type: frame.type, object: withTexts(frame.object) }
   const fault = metadataFault(frame.object)
   if (fault !== undefined) throw new KubeError('BadResponse', `in a frame of the watch ${fault}`)
+  const inObject = shapeOf(resource)?.(frame.object)
+  if (inObject !== undefined) throw new KubeError('BadResponse', `in ${nameOf(frame.object)} ${inObject}`)
   return frame as unknown as WatchEvent<T>
 }
 
@@ -112,6 +127,12 @@ function metadataFault({ metadata }: Fields): string | undefined {
     if (!isRight(metadata[field])) return `metadata.${field} is not ${type}`
   }
   return undefined
+}
+
+/** The name of an object whose metadata is valid, as a quoted text, for messages. */
+function nameOf({ metadata }: Fields): string {
+  const { namespace, name } = (metadata ?? {}) as ObjectMeta
+  return quote([namespace, name].filter((part) => part !== undefined).join('/'))
 }
 
 /** Drops `message`, `reason` or `details` of a Status if it has a wrong type, so that the rest can be read. */

@@ -106,7 +106,7 @@ class RestKubeApi implements KubeApi {
         maxBytes: query.limit === undefined ? answerLimits.list : answerLimits.page,
         ...format,
       })
-      return asList<T>(call.name, await this.#unary(call, query))
+      return asList(call.name, resource, await this.#unary(call, query))
     })
   }
 
@@ -174,7 +174,7 @@ class RestKubeApi implements KubeApi {
       query.onOpen?.()
       for await (const frame of response.stream) {
         if (signal.aborted) return
-        yield asWatchEvent<T>(frame)
+        yield asWatchEvent(resource, frame)
       }
     } catch (error) {
       if (signal.aborted) return

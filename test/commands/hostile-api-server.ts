@@ -128,6 +128,16 @@ const answers: readonly ((asked: Asked) => void)[] = [
     for (let place = 0; place < places; place++) value = spoiled(value, random)
     response.writeHead(200, json).end(`${JSON.stringify(value)}\n`)
   }),
+  // With a wrong type where the list of masters is read.
+  ...(['subsets', 'addresses', 'ip', 'endpoints', 'ports', 'spec', 'clusterIPs'] as const).map(
+    (field) =>
+      ({ response, text, random }: Asked) => {
+        const value = JSON.stringify([5, [null], 'x', {}][randomInteger(random, 4)])
+        // The field's own value becomes that of another field.
+        const all = text.replaceAll(`"${field}":`, () => `"${field}":${value},"other":`)
+        response.writeHead(200, json).end(all)
+      },
+  ),
   // With a wrong content type or status.
   ({ response, text }) => response.writeHead(200, { 'content-type': 'text/html' }).end(`<html>${text}`),
   ({ response, text }) => response.writeHead(200, { 'content-type': 'application/vnd.kubernetes.protobuf' }).end(text),

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { KubeError } from '../../src/kube/errors.ts'
-import { configMaps } from '../../src/kube/resources.ts'
+import {
+  configMaps,
+  endpointSlices,
+  endpoints,
+  type KubeObject,
+  leases,
+  type Resource,
+  services,
+} from '../../src/kube/resources.ts'
 import {
   asList,
   asObject,
@@ -104,9 +112,13 @@ test('an answer is an object only if its kind is right and its metadata is prese
 test('an answer is a list only if it has a resourceVersion and its items are objects', () => {
   const metadata = { resourceVersion: '5' }
   const body = { metadata, items: [{ metadata: { name: 'one' } }, {}] }
-  assert.equal(asList(call, body), body)
-  assert.equal(asList(call, { ...body, metadata: { ...metadata, continue: 'token' } }).metadata?.continue, 'token')
-  for (const items of [null, undefined]) assert.deepEqual(asList(call, { metadata, items }), { metadata, items: [] })
+  assert.equal(asList(call, configMaps, body), body)
+  assert.equal(
+    asList(call, configMaps, { ...body, metadata: { ...metadata, continue: 'token' } }).metadata?.continue,
+    'token',
+  )
+  for (const items of [null, undefined])
+    assert.deepEqual(asList(call, configMaps, { metadata, items }), { metadata, items: [] })
   for (const [wrong, words] of [
     [undefined, 'the answer is a undefined, not a list'],
     [{ items: [] }, 'the list has no resourceVersion'],
@@ -116,21 +128,21 @@ test('an answer is a list only if it has a resourceVersion and its items are obj
     [{ metadata, items: [{}, 'one'] }, 'the list has no items'],
     [{ metadata, items: [{}, { metadata: { uid: {} } }] }, 'in an item of the list metadata.uid is not a string'],
   ] as const) {
-    assert.throws(() => asList(call, wrong), { code: 'BadResponse', message: `${call}: ${words}` })
+    assert.throws(() => asList(call, configMaps, wrong), { code: 'BadResponse', message: `${call}: ${words}` })
   }
 })
 
 test('a watch frame is an event only if it has a known type and an object; an ERROR is read as a Status', () => {
   for (const type of ['ADDED', 'MODIFIED', 'DELETED', 'BOOKMARK']) {
     const frame = { type, object: { metadata: { name: 'one' } } }
-    assert.equal(asWatchEvent(frame), frame)
-    assert.throws(() => asWatchEvent({ type, object: { metadata: { labels: { a: 1 } } } }), {
+    assert.equal(asWatchEvent(configMaps, frame), frame)
+    assert.throws(() => asWatchEvent(configMaps, { type, object: { metadata: { labels: { a: 1 } } } }), {
       code: 'BadResponse',
       message: 'in a frame of the watch metadata.labels is not a map of strings',
     })
   }
   const error = { kind: 'Status', message: {}, reason: 'Expired', metadata: { name: 5 } }
-  assert.deepEqual(asWatchEvent({ type: 'ERROR', object: error }), {
+  assert.deepEqual(asWatchEvent(configMaps, { type: 'ERROR', object: error }), {
     type: 'ERROR',
     object: { ...error, message: undefined },
   })
@@ -140,7 +152,7 @@ test('a watch frame is an event only if it has a known type and an object; an ER
     [{ type: 'ADDED' }, 'an object'],
     [{ type: 'ERROR', object: 'text' }, 'an object'],
   ] as const) {
-    assert.throws(() => asWatchEvent(wrong), {
+    assert.throws(() => asWatchEvent(configMaps, wrong), {
       code: 'BadResponse',
       message: `a frame of the watch is ${words}, not an event`,
     })
@@ -174,9 +186,113 @@ test('a metadata field must have its type or be absent; times, lists and maps ma
       assert.throws(() => read({ [field]: value }), { message }, JSON.stringify(value))
     }
   }
-  assert.throws(() => asList(call, { metadata: { resourceVersion: '1' }, items: [{ metadata: [] }] }), {
+  assert.throws(() => asList(call, configMaps, { metadata: { resourceVersion: '1' }, items: [{ metadata: [] }] }), {
     message: `${call}: in an item of the list metadata is not an object`,
   })
+})
+
+const listed = { ip: '192.0.2.1' }
+const shapes: readonly (readonly [
+  resource: Resource<KubeObject>,
+  right: readonly object[],
+  wrong: readonly (readonly [object: object, words: string])[],
+])[] = [
+  [
+    endpoints,
+    [
+      ...[{}, { subsets: null }, { subsets: [] }, { subsets: [{}] }],
+      { subsets: [{ addresses: null, notReadyAddresses: null, ports: null }] },
+      { subsets: [{ addresses: [listed], notReadyAddresses: [{ ...listed, nodeName: null }], ports: [{ port: 1 }] }] },
+    ],
+    [
+      ...[5, 'text', {}, [null], [[]]].map((subsets) => [{ subsets }, 'subsets is not a list of objects'] as const),
+      ...['addresses', 'notReadyAddresses'].flatMap((field) => [
+        ...[5, {}, [null], [listed, 'text']].map(
+          (value) => [{ subsets: [{}, { [field]: value }] }, `subsets.${field} is not a list of objects`] as const,
+        ),
+        ...[{}, { ip: null }, { ip: 5 }].map(
+          (value) => [{ subsets: [{ [field]: [listed, value] }] }, `subsets.${field}.ip is not a string`] as const,
+        ),
+      ]),
+      [{ subsets: [{ ports: [null] }] }, 'subsets.ports is not a list of objects'],
+    ],
+  ],
+  [
+    endpointSlices,
+    [
+      ...[{}, { endpoints: null, ports: null }, { endpoints: [], ports: [] }, { endpoints: [{}], ports: [{}] }],
+      { endpoints: [{ addresses: null }, { addresses: ['192.0.2.1'] }], ports: [{ port: 1 }] },
+    ],
+    [
+      ...[5, {}, [null]].map((value) => [{ endpoints: value }, 'endpoints is not a list of objects'] as const),
+      ...[5, {}, [null]].map((value) => [{ ports: value }, 'ports is not a list of objects'] as const),
+      ...[5, {}, [null], ['192.0.2.1', 5]].map(
+        (addresses) => [{ endpoints: [{}, { addresses }] }, 'endpoints.addresses is not a list of strings'] as const,
+      ),
+    ],
+  ],
+  [
+    services,
+    [
+      ...[{}, { spec: {} }, { spec: { ports: null, clusterIPs: null, clusterIP: null, ipFamilies: null } }],
+      { spec: { ports: [{ port: 443 }], clusterIPs: ['10.0.0.1'], clusterIP: '10.0.0.1', ipFamilies: ['IPv4'] } },
+    ],
+    [
+      ...[null, 5, []].map((spec) => [{ spec }, 'spec is not an object'] as const),
+      ...[5, {}, [null]].map((ports) => [{ spec: { ports } }, 'spec.ports is not a list of objects'] as const),
+      ...[5, {}, [null]].map(
+        (value) => [{ spec: { clusterIPs: value } }, 'spec.clusterIPs is not a list of strings'] as const,
+      ),
+      ...[5, {}, [null]].map(
+        (value) => [{ spec: { ipFamilies: value } }, 'spec.ipFamilies is not a list of strings'] as const,
+      ),
+      [{ spec: { clusterIP: 5 } }, 'spec.clusterIP is not a string'],
+    ],
+  ],
+  [
+    leases,
+    [
+      ...[{}, { spec: null }, { spec: {} }],
+      { spec: { leaseDurationSeconds: null, holderIdentity: null, renewTime: null } },
+      { spec: { leaseDurationSeconds: 15, holderIdentity: 'a', renewTime: '2026-01-01T00:00:00.000000Z' } },
+    ],
+    [
+      ...[5, []].map((spec) => [{ spec }, 'spec is not an object'] as const),
+      ...['15', {}].map(
+        (value) => [{ spec: { leaseDurationSeconds: value } }, 'spec.leaseDurationSeconds is not a number'] as const,
+      ),
+      [{ spec: { holderIdentity: 5 } }, 'spec.holderIdentity is not a string'],
+      [{ spec: { renewTime: {} } }, 'spec.renewTime is not a string'],
+    ],
+  ],
+]
+test('an answer, an item of a list and a watched object whose fields have wrong types are a BadResponse that names the field', () => {
+  const metadata = { namespace: 'default', name: 'kubernetes' }
+  for (const [resource, right, wrong] of shapes) {
+    const { kind } = resource
+    const list = (item: object) => ({
+      metadata: { resourceVersion: '1' },
+      items: [{ metadata }, { ...item, metadata }],
+    })
+    const frame = (type: string, item: object) => ({ type, object: { ...item, kind, metadata } })
+    for (const fields of right) {
+      asObject(call, resource, { ...fields, kind, metadata })
+      asList(call, resource, list(fields))
+      for (const type of ['ADDED', 'BOOKMARK']) asWatchEvent(resource, frame(type, fields))
+    }
+    for (const [fields, words] of wrong) {
+      const code = 'BadResponse'
+      const body = { ...fields, kind, metadata }
+      assert.throws(() => asObject(call, resource, body), { code, message: `${call}: in the answer ${words}` })
+      const message = `in "default/kubernetes" ${words}`
+      assert.throws(() => asList(call, resource, list(fields)), { code, message: `${call}: ${message}` })
+      for (const type of ['ADDED', 'MODIFIED', 'DELETED']) {
+        assert.throws(() => asWatchEvent(resource, frame(type, fields)), { code, message })
+      }
+      // The same fields of another kind are not read.
+      asObject(call, configMaps, { ...body, kind: 'ConfigMap' })
+    }
+  }
 })
 
 /** How long a request waits before it is sent again, after `attempts` attempts. */

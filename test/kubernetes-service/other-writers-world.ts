@@ -55,9 +55,12 @@ export class OtherWritersWorld {
     return this.connectFaulty(fieldManager).api
   }
 
-  /** The same, over a connection that can be made to fail. */
-  connectFaulty(fieldManager: string): { readonly api: KubeApi; readonly faults: Faults } {
-    const inner = inProcessTransport(this.#server)
+  /** The same, over a connection that can be made to fail, or whose answers `through` changes. */
+  connectFaulty(
+    fieldManager: string,
+    through = (transport: Transport): Transport => transport,
+  ): { readonly api: KubeApi; readonly faults: Faults } {
+    const inner = through(inProcessTransport(this.#server))
     const counting: Transport = {
       send: (request, signal) => {
         if (request.stream !== true) this.requests.set(fieldManager, (this.requests.get(fieldManager) ?? 0) + 1)

@@ -3,6 +3,27 @@ import type { TestedMutant } from '../mutant.ts'
 
 /** Mistakes that would let a hostile or broken peer get more than it may. */
 export const mutants: Readonly<Record<string, TestedMutant>> = {
+  'malformed-watched-objects': {
+    broken: 'Takes over a watched object whose fields have wrong types.',
+    file: 'kube/rest-answer.ts',
+    text: 'const inObject = shapeOf(resource)?.(frame.object)',
+    instead: 'const inObject = metadataFault(frame.object)',
+    tests: ['kube/rest-answer.test.ts', 'kubernetes-service/malformed-objects.test.ts'],
+  },
+  'malformed-items': {
+    broken: 'Takes over an item of a list whose fields have wrong types.',
+    file: 'kube/rest-answer.ts',
+    text: 'const shapeFault = shapeOf(resource)',
+    instead: 'const shapeFault = (_: unknown): string | undefined => undefined',
+    tests: ['kube/rest-answer.test.ts'],
+  },
+  'malformed-answers': {
+    broken: 'Takes over an object of an answer whose fields have wrong types.',
+    file: 'kube/rest-answer.ts',
+    text: 'metadataFault(body) ?? shapeOf(resource)?.(body)',
+    instead: 'metadataFault(body)',
+    tests: ['kube/rest-answer.test.ts', 'kubernetes-service/malformed-objects.test.ts'],
+  },
   'endless-informational-answers': {
     broken: 'Reads informational answers (1xx) as long as a server sends them.',
     file: 'kube/http-transport.ts',

@@ -33,6 +33,8 @@ const unknownMembers: ServiceDemand = { portsAgreed: false, stack: 'as-found' }
 const LONGEST_WAIT_MS = 1_500
 /** How long the list waits for its watches at the start, in milliseconds. A server may refuse or fail them for ever. */
 const LONGEST_SYNC_MS = 5_000
+/** Names the live reads for {@link Availability}. */
+const LIVE_READS = 'live reads of default/kubernetes'
 
 export interface KubernetesServiceOptions extends InformerContext {
   readonly metrics: Metrics
@@ -172,10 +174,21 @@ export class KubernetesServiceController {
   }
 
   async #readLive(signal: AbortSignal): Promise<never> {
-    const { clock, intervalMs } = this.#options
-    for (let round = 0; ; round++) {
-      await sleep(clock, intervalMs, signal)
-      await allEnded(this.#toRead(round).map((object) => object.readLive(signal)))
+    const { clock, intervalMs, availability } = this.#options
+    try {
+      for (let round = 0; ; round++) {
+        await sleep(clock, intervalMs, signal)
+        try {
+          await allEnded(this.#toRead(round).map((object) => object.readLive(signal)))
+          availability.succeeded(LIVE_READS)
+        } catch (error) {
+          signal.throwIfAborted()
+          // A defect of this program, as in a reconciliation: neither must end the process, which renews the lease.
+          availability.failed(LIVE_READS, error)
+        }
+      }
+    } finally {
+      availability.forget(LIVE_READS)
     }
   }
 

@@ -345,20 +345,29 @@ test('while a round of live reads hangs, no other round starts', async (t) => {
   assert.equal(world.asked().filter((call) => call === 'get kubernetes of endpoints').length, 1)
 })
 
-test('a programming error in a live read ends the controller with that error, and no request follows', async (t) => {
-  const mistake = new TypeError('a mistake')
-  const world = await controllerWorld(t, {
-    reconciler: new Members(),
-    before(call) {
-      if (call === 'get kubernetes of endpoints') throw mistake
-    },
-  })
+test('an error of this program itself in a live read ends nothing: it is logged once, and the next round reads again', async (t) => {
+  const members = new Members()
+  const { isDualStack } = members
+  const world = await controllerWorld(t, { reconciler: members })
   await world.time.advance(INTERVAL_MS)
-  await assert.rejects(world.ended, mistake)
+  members.isDualStack = () => {
+    throw new TypeError('a defect')
+  }
+  await world.time.advance(5 * INTERVAL_MS)
+  assert.equal(await hasSettled(world.ended), false)
+  const logged = (text: string) =>
+    world.logger.lines.filter(
+      ({ message, fields }) => message.startsWith(text) && fields.source === 'live reads of default/kubernetes',
+    )
+  assert.deepEqual(
+    logged('an operation failed inside this program').map(({ level, fields }) => [level, fields.reason]),
+    [['warn', 'a defect']],
+  )
+  members.isDualStack = isDualStack
   world.asked()
-  await world.setPort(8443)
-  await world.time.advance(2 * INTERVAL_MS)
-  assert.deepEqual(world.asked(), [])
+  await world.time.advance(INTERVAL_MS)
+  assert.ok(world.asked().includes('get kubernetes of services'))
+  assert.equal(logged('operation succeeded after earlier failures').length, 1)
 })
 
 test('an ended controller leaves no timer and no subscription, and requests nothing when the server is back', async (t) => {

@@ -226,15 +226,20 @@ test('the duty ends when its signal aborts, whatever it waits for', async (t) =>
   }
 })
 
-test('a programming error in a reconciliation ends the duty with that error', async (t) => {
+test('a programming error in a watch ends the duty with that error, one in a live read does not', async (t) => {
   const mistake = new TypeError('a mistake')
-  const { time, ended } = await open(t, {
+  const watch = Promise.withResolvers<void>()
+  const watching = await open(t, { late: { plural: 'services', until: watch.promise } })
+  watch.reject(mistake)
+  await watching.time.advance(1_000)
+  assert.equal(watching.ended.how, 'rejected: TypeError: a mistake')
+  const reading = await open(t, {
     before(call) {
       if (call === 'get kubernetes of endpoints') throw mistake
     },
   })
-  await time.advance(10_000)
-  assert.equal(ended.how, 'rejected: TypeError: a mistake')
+  await reading.time.advance(60_000)
+  assert.equal(reading.ended.how, undefined)
 })
 
 test('the duty ends only after its watches have ended', async (t) => {

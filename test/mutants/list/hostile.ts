@@ -24,6 +24,14 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: 'metadataFault(body)',
     tests: ['kube/rest-answer.test.ts', 'kubernetes-service/malformed-objects.test.ts'],
   },
+  'a-defect-in-a-live-read-ends-the-process': {
+    broken:
+      'Ends the controller, and with it the process that renews the lease, at an error of this program in a live read.',
+    file: 'kubernetes-service/controller.ts',
+    text: '          availability.failed(LIVE_READS, error)\n',
+    instead: '          throw error\n',
+    tests: ['kubernetes-service/controller.test.ts', 'kubernetes-service/duty.test.ts'],
+  },
   'endless-informational-answers': {
     broken: 'Reads informational answers (1xx) as long as a server sends them.',
     file: 'kube/http-transport.ts',

@@ -108,17 +108,30 @@ export function duration(limits: {
   readonly maxMs?: number
   readonly wholeSeconds?: boolean
 }): z.ZodMiniCodec<z.ZodMiniString, z.ZodMiniCustom<number, number>> {
-  return parsedText((text) => {
-    const durationMs = parseDuration(text)
-    const { minMs, maxMs = LONGEST_MS, wholeSeconds = false } = limits
-    if (durationMs < minMs)
-      throw new RangeError(`must be at least ${formatDuration(minMs)}, not ${JSON.stringify(text)}`)
-    if (durationMs > maxMs)
-      throw new RangeError(`must be at most ${formatDuration(maxMs)}, not ${JSON.stringify(text)}`)
-    if (wholeSeconds && durationMs % 1000 !== 0)
-      throw new RangeError(`must be whole seconds, not ${JSON.stringify(text)}`)
-    return durationMs
-  }, formatDuration)
+  return parsedText(
+    (text) => {
+      const durationMs = parseDuration(text)
+      const { minMs, maxMs = LONGEST_MS, wholeSeconds = false } = limits
+      if (durationMs < minMs)
+        throw new RangeError(`must be at least ${formatDuration(minMs)}, not ${JSON.stringify(text)}`)
+      if (durationMs > maxMs)
+        throw new RangeError(`must be at most ${formatDuration(maxMs)}, not ${JSON.stringify(text)}`)
+      if (wholeSeconds && durationMs % 1000 !== 0)
+        throw new RangeError(`must be whole seconds, not ${JSON.stringify(text)}`)
+      return durationMs
+    },
+    formatDuration,
+    expectedDuration,
+  )
+}
+
+/**
+ * The expectation of a duration schema (see {@link parsedText}): for a number without a unit, that many seconds, which
+ * are probably meant.
+ */
+export function expectedDuration(input: unknown): string | undefined {
+  if (typeof input !== 'number') return undefined
+  return `must be a duration such as ${Number.isFinite(input) ? input : 10}s`
 }
 
 const SECOND = 1

@@ -135,12 +135,16 @@ export function splitList(text: string): readonly string[] {
   return text === '' ? [] : text.split(',')
 }
 
-/** A schema for values in text form. `parse` throws an Error with one clear line; `format` is its inverse. */
+/**
+ * A schema for values in text form. `parse` throws an Error with one clear line; `format` is its inverse. `expectation`
+ * returns the beginning of the message for an input that is no text: `must be …`. @default must be text
+ */
 export function parsedText<Value>(
   parse: (text: string) => Value,
   format: (value: Value) => string,
+  expectation: (input: unknown) => string | undefined = () => undefined,
 ): z.ZodMiniCodec<z.ZodMiniString, z.ZodMiniCustom<Value, Value>> {
-  return z.codec(z.string(), z.custom<Value>(), {
+  return z.codec(z.string({ error: ({ input }) => expectation(input) }), z.custom<Value>(), {
     decode(text, context) {
       try {
         return parse(text)

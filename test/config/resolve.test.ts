@@ -141,7 +141,7 @@ test('a malformed value in a file is reported at its position, a list item at it
     ),
     [
       'sidecar.yaml:3:13: securePort: must be a whole number from 1 to 65535, not "6443"',
-      'sidecar.yaml:4:11: leaseTtl: must be text, not 15',
+      'sidecar.yaml:4:11: leaseTtl: must be a duration such as 15s, not 15',
       'sidecar.yaml:5:12: onShutdown: must be one of withdraw, always, keep, not nothing',
       'sidecar.yaml:8:5: serviceClusterIpRange: "10.1" is not a CIDR: a prefix length such as /24 is missing',
     ],

@@ -87,15 +87,13 @@ export class MappingReader {
     const ofType = error.issues.find(({ code }) => code === 'invalid_type')
     for (const issue of ofType === undefined ? error.issues : [ofType]) {
       const within = issue.path.filter((step) => typeof step !== 'symbol')
-      this.wrong([...path, ...within], describe(key, issue, input))
+      this.wrong([...path, ...within], describe(issue, input))
     }
     return undefined
   }
 }
 
-function describe(key: Key, issue: z.core.$ZodIssue, input: unknown): string {
-  if (key.metavar === 'DURATION' && typeof input === 'number')
-    return `must be a duration such as ${Number.isFinite(input) ? input : 10}s, not ${input}`
+function describe(issue: z.core.$ZodIssue, input: unknown): string {
   if (issue.code === 'invalid_value' && issue.values.length > 1 && typeof input === 'string') {
     const meant = didYouMean(input, issue.values.map(String))
     if (meant !== undefined) return `there is no ${JSON.stringify(input)}; did you mean ${meant}?`

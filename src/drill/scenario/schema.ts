@@ -1,5 +1,5 @@
 import * as z from 'zod/mini'
-import { duration, formatDuration, parseDuration } from '../../documents/duration.ts'
+import { duration, expectedDuration, formatDuration, parseDuration } from '../../documents/duration.ts'
 import { type Option, parsedText, wholeNumber } from '../../documents/option.ts'
 import { kubernetesServiceOptions, parseAdvertised } from '../../kubernetes-service/options.ts'
 import { defaultBounds } from '../../verify/observation.ts'
@@ -75,11 +75,15 @@ export function mapping<Inner extends Keys>(keys: Inner, description: string) {
 }
 
 /** A duration of at most one day, which may be negative. */
-export const signedDuration = parsedText((text) => {
-  const ms = parseDuration(text)
-  if (Math.abs(ms) > LONGEST_MS) throw new RangeError(`must be at most ${formatDuration(LONGEST_MS)} either way`)
-  return ms
-}, formatDuration)
+export const signedDuration = parsedText(
+  (text) => {
+    const ms = parseDuration(text)
+    if (Math.abs(ms) > LONGEST_MS) throw new RangeError(`must be at most ${formatDuration(LONGEST_MS)} either way`)
+    return ms
+  },
+  formatDuration,
+  expectedDuration,
+)
 
 /** A key whose value is a duration from `minMs` to 24 hours. */
 export function time<More extends Pick<Key, 'required' | 'default' | 'unset'>>(

@@ -39,10 +39,13 @@ export { restKubeApi } from './kube/rest-api.ts'
 export type { ApiRequest, ApiResponse, Transport } from './kube/transport.ts'
 export { type EndpointPort, KUBERNETES_SERVICE } from './kubernetes-service/identity.ts'
 export {
+  decodeHolder,
+  encodeHolder,
   type Holder,
   LeaseWithdrawn,
   type MasterLease,
   type MasterLeases,
+  yieldsTo,
 } from './kubernetes-service/leases/master-leases.ts'
 export { MemoryLeaseRegistry, MemoryLeases } from './kubernetes-service/leases/memory.ts'
 export { LeaseStoreError } from './kubernetes-service/leases/wrappers.ts'

@@ -50,6 +50,7 @@ test('the examples in the README and the guides equal the tested example files',
     'embed',
     'drill',
     'in-process',
+    'redis-contract',
     ...['copier', 'node-test/copier.spec'].map((name) => `${controllers}/${name}`),
   ]
   const examples = names.map((name) =>

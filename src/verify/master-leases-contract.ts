@@ -1,6 +1,15 @@
 import assert from 'node:assert/strict'
 import { type Holder, LeaseWithdrawn, type MasterLeases } from '../kubernetes-service/leases/master-leases.ts'
-import { addressesIn, giveUp, holder, type LeaseWorld, signal, statesIn, WatchedStore } from './watched-leases.ts'
+import {
+  addressesIn,
+  giveUp,
+  holder,
+  holdersIn,
+  type LeaseWorld,
+  signal,
+  statesIn,
+  WatchedStore,
+} from './watched-leases.ts'
 
 export type { LeaseWorld } from './watched-leases.ts'
 
@@ -57,6 +66,17 @@ interface Case {
 const self = holder('192.0.2.1')
 const second = holder('192.0.2.1', { instanceId: 'second', startedAt: '2026-01-01T00:00:01Z' })
 const behindTheSameAddress = holder('192.0.2.1', { host: 'other', instanceId: 'other' })
+
+const { ports: _, ...withoutPorts } = self
+
+/** Texts in the place of a record that no store may list. */
+const unreadable: readonly string[] = [
+  '{',
+  '{}',
+  'null',
+  JSON.stringify(withoutPorts),
+  JSON.stringify({ ...self, addresses: ['127.0.0.1'] }),
+]
 
 const cases: readonly Case[] = [
   {
@@ -218,6 +238,22 @@ const cases: readonly Case[] = [
     },
   },
   {
+    name: 'a record that cannot be read spoils only its entry, and the next renewal of its master replaces it',
+    async run({ a, b, store }) {
+      const { world } = store
+      if (world.spoil === undefined) return
+      const other = holder('192.0.2.2', { host: 'other' })
+      for (const text of unreadable) {
+        await a.update(self, signal)
+        await world.spoil(self, text)
+        await b.update(other, signal)
+        assert.deepEqual(await holdersIn(b), [other], `beside the record ${text}`)
+        await a.update(self, signal)
+        assert.deepEqual(await addressesIn(b), ['192.0.2.1', '192.0.2.2'], `after the record ${text}`)
+      }
+    },
+  },
+  {
     name: 'a call with an aborted signal rejects with its reason and changes nothing',
     async run({ a, b }) {
       const reason = new Error('out of time')
@@ -295,6 +331,30 @@ const cases: readonly Case[] = [
       await store.untilNobodyIsListed(b, 0)
       await a.update(self, signal)
       assert.deepEqual(await addressesIn(b), ['192.0.2.1'])
+    },
+  },
+  {
+    // As after a host's clock that was set back between two lives.
+    name: 'an ended lease of a later life hinders nobody',
+    lifetime: 'ending',
+    async run({ a, b, store }) {
+      await a.update(second, signal)
+      await store.untilNobodyIsListed(b, 0)
+      await b.update(self, signal)
+      await b.mark({ ...self, state: 'failing' }, signal)
+      assert.deepEqual(await holdersIn(a), [{ ...self, state: 'failing' }])
+    },
+  },
+  {
+    name: 'an ended lease that was withdrawn hinders no other life',
+    lifetime: 'ending',
+    async run({ a, b, store }) {
+      await a.update(second, signal)
+      await b.mark({ ...second, state: 'withdrawn' }, signal)
+      await store.untilNobodyIsListed(b, 0)
+      await b.update(self, signal)
+      await b.update(self, signal)
+      assert.deepEqual(await holdersIn(a), [self])
     },
   },
   {

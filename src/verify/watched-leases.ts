@@ -10,6 +10,11 @@ export interface LeaseWorld {
   pass(ms: number): Promise<void>
   /** From now on the store refuses to delete expired leases. Left out if the store itself expires leases. */
   refuseDeletes?(): void
+  /**
+   * Replaces the stored record of this master, which has a lease, by a text that is no valid record. The lease lives
+   * on, and no client takes part. Without this the contract does not check what unreadable records do.
+   */
+  spoil?(holder: Holder, text: string): Promise<void>
   /** Closes everything that the world has opened. Called after all watches have ended. */
   close(): Promise<void>
 }
@@ -94,6 +99,10 @@ export function holder(address: string, more: Partial<Holder> = {}): Holder {
 
 export async function addressesIn(leases: MasterLeases): Promise<string[]> {
   return (await leases.list(signal)).map(({ address }) => address).sort()
+}
+
+export async function holdersIn(leases: MasterLeases): Promise<(Holder | undefined)[]> {
+  return (await leases.list(signal)).map((lease) => lease.holder)
 }
 
 export async function statesIn(leases: MasterLeases): Promise<(readonly [string, HolderState | undefined])[]> {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { test } from 'node:test'
-import { endpointSlices, endpoints, namespaces, services } from '../../src/index.ts'
+import { endpointSlices, endpoints, type Holder, type MasterLease, namespaces, services } from '../../src/index.ts'
+import { holder as holderAt } from '../../src/verify/watched-leases.ts'
 import { drilledCrash } from './drill.ts'
 import { simulatedMaster } from './in-process.ts'
 import { onOwnLeases, StaticLeases } from './own-leases.ts'
@@ -78,6 +79,32 @@ test('two masters on a custom lease store list each other', async () => {
   assert.deepEqual(
     subsets?.[0]?.addresses?.map(({ ip }) => ip),
     ['192.0.2.1', '192.0.2.2'],
+  )
+  stop.abort()
+  await time.advance(30_000)
+  await Promise.all(ended)
+})
+
+test('a record that cannot be read in a custom lease store costs no other master its address', async () => {
+  class SpoiledLeases extends StaticLeases {
+    override async list(): Promise<readonly MasterLease[]> {
+      const older = { ...holderAt('192.0.2.9'), ports: undefined } as unknown as Holder
+      return [{ address: '192.0.2.9', holder: older }, ...(await super.list())]
+    }
+  }
+  const { time, ports } = simulatedMaster()
+  const leases = new SpoiledLeases()
+  const stop = new AbortController()
+  const ended = ['192.0.2.1', '192.0.2.2', '192.0.2.3'].map((address) =>
+    onOwnLeases(address, leases, ports).run(stop.signal),
+  )
+  await time.advance(1_000)
+  await ports.api.delete(endpoints, kubernetes)
+  await time.advance(30_000)
+  const { subsets } = await ports.api.get(endpoints, kubernetes)
+  assert.deepEqual(
+    subsets?.[0]?.addresses?.map(({ ip }) => ip),
+    ['192.0.2.1', '192.0.2.2', '192.0.2.3'],
   )
   stop.abort()
   await time.advance(30_000)

@@ -2,6 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import {
+  decodeHolder,
+  encodeHolder,
   type FailureNature,
   type Holder,
   LeaseWithdrawn,
@@ -11,52 +13,59 @@ import {
 } from '../../src/index.ts'
 
 // A lease store on Redis. Each fleet is one hash with a field for each master: when its lease ends, by Redis' own
-// clock, and its record.
+// clock, who wrote it and that writer's sequence number, and its record.
 
 const prelude = `
   local t = redis.call('TIME')
   local now = t[1] * 1000 + math.floor(t[2] / 1000)
   local function live(master)
-    local ends, text = string.match(redis.call('HGET', KEYS[1], master) or '0 ', '^(%d+) (.*)$')
-    if tonumber(ends) > now then return text, ends end
+    local value = redis.call('HGET', KEYS[1], master) or ''
+    local ends, writer, sequence, text = string.match(value, '^(%d+) (%S+) (%d+) (.*)$')
+    if ends and tonumber(ends) > now then return text, ends, writer, tonumber(sequence) end
+  end
+  -- A record that cannot be read has no fields: it hinders nobody, and is overwritten.
+  local function holderIn(text)
+    local ok, holder = pcall(cjson.decode, text)
+    if ok and type(holder) == 'table' and type(holder.startedAt) == 'string' then return holder end
+    return {startedAt = ''}
   end`
 
 /**
- * ARGV: master, record and TTL. Without a TTL the lease ends when it would have ended anyway, and no new lease is
- * created.
+ * ARGV: master, writer, sequence, record and TTL. Without a TTL the lease ends when it would have ended anyway, and no
+ * new lease is created.
  */
 const announce = `${prelude}
-  local text, ends = live(ARGV[1])
+  local text, ends, writer, sequence = live(ARGV[1])
   if text then
-    local stored, record = cjson.decode(text), cjson.decode(ARGV[2])
-    local old, new = stored.holder, record.holder
+    local old, new = holderIn(text), holderIn(ARGV[4])
     if old.instanceId ~= new.instanceId then
-      if old.startedAt > new.startedAt or not ARGV[3] then return 'another life' end
+      if old.startedAt > new.startedAt or not ARGV[5] then return 'another life' end
     elseif old.state == 'withdrawn' and new.state ~= 'withdrawn' then
       return 'withdrawn'
-    elseif stored.writer == record.writer and stored.sequence > record.sequence then
+    elseif writer == ARGV[2] and sequence > tonumber(ARGV[3]) then
       return 'late'
     end
-  elseif not ARGV[3] then
+  elseif not ARGV[5] then
     return 'none'
   end
-  if ARGV[3] then ends = string.format('%d', now + ARGV[3]) end
-  redis.call('HSET', KEYS[1], ARGV[1], ends .. ' ' .. ARGV[2])
+  if ARGV[5] then ends = string.format('%d', now + ARGV[5]) end
+  redis.call('HSET', KEYS[1], ARGV[1], table.concat({ends, ARGV[2], ARGV[3], ARGV[4]}, ' '))
   return 'done'`
 
 /** ARGV: master, instance. */
 const remove = `${prelude}
   local text = live(ARGV[1])
-  if text and cjson.decode(text).holder.instanceId == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
+  if text and holderIn(text).instanceId == ARGV[2] then redis.call('HDEL', KEYS[1], ARGV[1]) end
   return 'done'`
 
+/** Answers with a JSON array of the records' texts, so that one bad text does not spoil the others. */
 const list = `${prelude}
   local records = {}
   local masters = redis.call('HKEYS', KEYS[1])
   table.sort(masters)
   for _, master in ipairs(masters) do
     local text = live(master)
-    if text then table.insert(records, text) else redis.call('HDEL', KEYS[1], master) end
+    if text then table.insert(records, cjson.encode(text)) else redis.call('HDEL', KEYS[1], master) end
   end
   return '[' .. table.concat(records, ',') .. ']'`
 
@@ -67,6 +76,8 @@ export interface RedisLeasesOptions {
   readonly ttlMs: number
   /** How often the leases are read for a watcher. */
   readonly pollMs: number
+  /** Receives a line for each unreadable record, once. */
+  readonly warn: (line: string) => void
 }
 
 export class RedisLeases implements MasterLeases {
@@ -74,14 +85,21 @@ export class RedisLeases implements MasterLeases {
   readonly #writer = randomUUID()
   /** Numbers the writes: an abandoned write may arrive after its successor, and is then ignored. */
   #sequence = 0
+  readonly #unreadable = new Set<string>()
 
   constructor(options: RedisLeasesOptions) {
     this.#options = options
   }
 
   async list(signal: AbortSignal): Promise<readonly MasterLease[]> {
-    const records = JSON.parse(await this.#eval(list, [], signal)) as readonly { readonly holder: Holder }[]
-    return records.map(({ holder }) => ({ address: addressOf(holder), holder }))
+    const records = JSON.parse(await this.#eval(list, [], signal)) as readonly string[]
+    return records.flatMap((text) => {
+      const holder = decodeHolder(text)
+      if (holder !== undefined) return [{ address: addressOf(holder), holder }]
+      if (!this.#unreadable.has(text)) this.#options.warn(`ignoring an unreadable record: ${text.slice(0, 200)}`)
+      this.#unreadable.add(text)
+      return []
+    })
   }
 
   async update(holder: Holder, signal: AbortSignal): Promise<void> {
@@ -112,8 +130,8 @@ export class RedisLeases implements MasterLeases {
   }
 
   async #announce(holder: Holder, ttl: readonly string[], signal: AbortSignal): Promise<void> {
-    const record = JSON.stringify({ writer: this.#writer, sequence: ++this.#sequence, holder })
-    const outcome = await this.#eval(announce, [masterOf(holder), record, ...ttl], signal)
+    const write = [this.#writer, String(++this.#sequence), encodeHolder(holder)]
+    const outcome = await this.#eval(announce, [masterOf(holder), ...write, ...ttl], signal)
     if (outcome === 'withdrawn') throw new LeaseWithdrawn(addressOf(holder))
   }
 
@@ -141,6 +159,15 @@ export class RedisError extends RemoteError {
     this.code = code
     this.nature = /^(NOAUTH|NOPERM|WRONGPASS)$/.test(code) ? 'lasting' : 'away'
   }
+}
+
+/** Overwrites the record of a master without a check, for tests. Its lease lives on. */
+export async function overwrite(place: Pick<RedisLeasesOptions, 'port' | 'fleet'>, holder: Holder, text: string) {
+  const script = `${prelude}
+  redis.call('HSET', KEYS[1], ARGV[1], select(2, live(ARGV[1])) .. ' test 0 ' .. ARGV[2])
+  return 'done'`
+  const words = ['EVAL', script, '1', `${place.fleet}:leases`, masterOf(holder), text]
+  await ask(place.port, words, AbortSignal.timeout(5_000))
 }
 
 /** Sends one request over its own connection, so that a connection that hung is never reused. */

@@ -5,11 +5,12 @@ import { connectEtcd } from '../../src/etcd/connect-etcd.ts'
 import { parseEndpoint } from '../../src/etcd/options.ts'
 import { Availability } from '../../src/kube/availability.ts'
 import { EtcdLeases } from '../../src/kubernetes-service/leases/etcd/leases.ts'
-import type { HolderState, MasterLeases } from '../../src/kubernetes-service/leases/master-leases.ts'
+import type { Holder, HolderState, MasterLeases } from '../../src/kubernetes-service/leases/master-leases.ts'
 import { systemClock } from '../../src/runtime/system-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { masterLeasesContract } from '../../src/verify/master-leases-contract.ts'
 import { addressesOf, holder } from '../kubernetes-service/leases/holders.ts'
+import { spoilRecord } from '../kubernetes-service/leases/spoil.ts'
 import { type Apiserver, startApiserver } from '../peers/apiserver.ts'
 import { startCluster } from '../peers/cluster.ts'
 import { startEtcd } from '../peers/etcd.ts'
@@ -59,7 +60,12 @@ describe('leases in a store', { concurrency: true }, () => {
         const world = openOwner()
         const options = { url, prefix: `/contract-${++stores}`, ttlMs: lifetime === 'lasting' ? 60_000 : 5_000 }
         const open = (): MasterLeases => openLeases(world, options)
-        return { ttlMs: options.ttlMs, open, pass: (ms) => sleep(ms), close: () => world.close() }
+        const spoil = async (of: Holder, text: string): Promise<void> => {
+          const etcd = connectEtcd({ endpoints: [parseEndpoint(url)], clock: systemClock })
+          world.after(() => etcd.close())
+          await spoilRecord(etcd, options.prefix, of, text)
+        }
+        return { ttlMs: options.ttlMs, open, pass: (ms) => sleep(ms), spoil, close: () => world.close() }
       })
       for (const { name, run } of cases) test(`${flavour}: ${name}`, run)
 

@@ -13,6 +13,7 @@ import { systemClock, systemRandom } from '../../src/runtime/system-clock.ts'
 import { silentLogger } from '../../src/telemetry/logger.ts'
 import { masterLeasesContract } from '../../src/verify/master-leases-contract.ts'
 import { addressesOf, holder } from '../kubernetes-service/leases/holders.ts'
+import { spoilLease } from '../kubernetes-service/leases/spoil.ts'
 import { type Cluster, startCluster } from '../peers/cluster.ts'
 import { openOwner } from '../peers/owner.ts'
 import { TcpProxy } from '../peers/tcp-proxy.ts'
@@ -93,6 +94,7 @@ describe('leases in a real kube-apiserver', () => {
       refuseDeletes() {
         refused = true
       },
+      spoil: (of, text) => spoilLease(api, of, text),
       async close() {
         const { items } = await api.list(leases, { namespace: 'kube-system', labelSelector: LABEL_SELECTOR })
         for (const { metadata } of items) {

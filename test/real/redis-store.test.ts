@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import {
   createMaster,
   defineMaster,
@@ -11,13 +10,8 @@ import {
   silentLogger,
   systemClock,
 } from '../../src/index.ts'
-import {
-  createApiServer,
-  inProcessReadiness,
-  inProcessTransport,
-  masterLeasesContract,
-  seededRandom,
-} from '../../src/testing.ts'
+import { createApiServer, inProcessReadiness, inProcessTransport, seededRandom } from '../../src/testing.ts'
+import { testRedisLeases } from '../examples/redis-contract.ts'
 import { RedisLeases } from '../examples/redis-leases.ts'
 import { openOwner } from '../peers/owner.ts'
 import { type Redis, startRedis } from '../peers/redis.ts'
@@ -26,19 +20,12 @@ import { throughout, untilPasses } from '../peers/until.ts'
 describe('a custom lease store on a real Redis', () => {
   const owner = openOwner({ after })
   let redis: Redis
-  let fleets = 0
 
   before(async () => {
     redis = await startRedis(owner)
   })
 
-  const cases = masterLeasesContract((lifetime) => {
-    const ttlMs = lifetime === 'lasting' ? 60_000 : 4_000
-    const fleet = `contract ${++fleets}`
-    const open = (): RedisLeases => new RedisLeases({ port: redis.port, fleet, ttlMs, pollMs: 50 })
-    return { ttlMs, open, pass: (ms) => sleep(ms), async close() {} }
-  })
-  for (const { name, run } of cases) test(name, run)
+  testRedisLeases(() => redis.port)
 
   test('in a fleet of three a frozen Redis removes none, a withdrawn master leaves, a stopped one leaves with its lease', async (t) => {
     const random = seededRandom(1, 'fleet')
@@ -51,7 +38,13 @@ describe('a custom lease store on a real Redis', () => {
     const ports = { api, readiness: inProcessReadiness(server), clock: systemClock, random, logger: silentLogger }
     const start = (address: string, onShutdown: 'keep' | 'withdraw') => {
       const settings = { advertiseAddress: address, leaseTtl: '4s', reconcileInterval: '2s', onShutdown }
-      const leases = new RedisLeases({ port: redis.port, fleet: 'three masters', ttlMs: 6_000, pollMs: 100 })
+      const leases = new RedisLeases({
+        port: redis.port,
+        fleet: 'three masters',
+        ttlMs: 6_000,
+        pollMs: 100,
+        warn: assert.fail,
+      })
       const master = createMaster(defineMaster(settings, `host of ${address}`), {
         ...ports,
         metrics: prometheusMetrics(),

@@ -178,7 +178,10 @@ export function isOfAnotherLife(stored: Holder | undefined, { instanceId }: Hold
  * Whether the stored record belongs to a later life of the same master, so that `holder` must not renew the lease.
  * While the two lives overlap, the earlier one must neither take the lease back nor remove it.
  *
- * Throws {@link LeaseWithdrawn} when the record is of `holder`'s own instance and withdrawn, but `holder` is not.
+ * A store asks this in `update` and `mark`, before it writes `holder`. `stored` is the record of a lease that has not
+ * ended; undefined if there is none, or none that can be read. A lease that has ended never hinders a master.
+ *
+ * @throws LeaseWithdrawn when the record is of `holder`'s own instance and withdrawn, but `holder` is not.
  */
 export function yieldsTo(stored: Holder | undefined, holder: Holder): boolean {
   // A record of another master in this master's place is overwritten.
@@ -205,6 +208,10 @@ const DEPARTURE_ID = /^[\w ./:-]{1,100}$/
  */
 export const MAX_RECORD = 16 * 1024
 
+/**
+ * The text of a record, for a store: JSON with every field of {@link Holder}. Equal records have equal texts, and a
+ * renewal does not change the text. A reason is shortened, and its secrets are redacted.
+ */
 export function encodeHolder(holder: Holder): string {
   const { instanceId, host, startedAt, addresses, ports, state, departure, reason, confirms = [], coHolder } = holder
   return JSON.stringify({
@@ -222,8 +229,10 @@ export function encodeHolder(holder: Holder): string {
 }
 
 /**
- * Parses a stored holder record; undefined if the text is not a valid one. An address that cannot be listed, such as a
- * loopback address from a broken master, is invalid too: one bad record must not spoil the list for all clients.
+ * Parses the text of {@link encodeHolder}; undefined if it is not a valid record. Never throws. An address that cannot
+ * be listed, such as a loopback address from a broken master, is invalid too: one bad record must not spoil the list
+ * for all clients. A record of a later version stays valid: an unknown state counts as `failing`, and an optional field
+ * that is not valid is left out. Callers share the result and must not change it.
  */
 export function decodeHolder(text: string | undefined): Holder | undefined {
   return text === undefined || text.length > MAX_RECORD ? undefined : decode(text).holder

@@ -9,15 +9,18 @@ import { type Lease, leases as leaseResource, namespaces } from '../../../src/ku
 import { restKubeApi } from '../../../src/kube/rest-api.ts'
 import { EtcdLeases } from '../../../src/kubernetes-service/leases/etcd/leases.ts'
 import { KubernetesLeases } from '../../../src/kubernetes-service/leases/kubernetes.ts'
-import type { Holder, MasterLeases } from '../../../src/kubernetes-service/leases/master-leases.ts'
+import { type Holder, type MasterLeases, yieldsTo } from '../../../src/kubernetes-service/leases/master-leases.ts'
 import { MemoryLeaseRegistry, MemoryLeases } from '../../../src/kubernetes-service/leases/memory.ts'
 import { dryRunLeases } from '../../../src/kubernetes-service/leases/wrappers.ts'
+import { masterKey } from '../../../src/kubernetes-service/members.ts'
+import { getOrMake } from '../../../src/runtime/memo.ts'
 import { seededRandom } from '../../../src/runtime/random.ts'
 import { VirtualClock } from '../../../src/runtime/virtual-clock.ts'
 import { memoryLogger, silentLogger } from '../../../src/telemetry/logger.ts'
 import { type LeaseWorld, masterLeasesContract } from '../../../src/verify/master-leases-contract.ts'
 import { passedOn } from '../../kube/passed-on.ts'
-import { addressesOf, holder } from './holders.ts'
+import { addressesOf, holder, spoilIn } from './holders.ts'
+import { spoilLease, spoilRecord } from './spoil.ts'
 
 const { signal } = new AbortController()
 const ttlMs = 15_000
@@ -29,9 +32,10 @@ const stores: Readonly<Record<string, () => LeaseWorld | Promise<LeaseWorld>>> =
     return inSimulatedTime(time, () => new MemoryLeases(registry, { ttlMs }))
   },
   async kubernetes() {
-    const { time, faults, open } = await onServer()
+    const { time, faults, open, options } = await onServer()
     const refuseDeletes = (): void => void faults.add({ methods: ['DELETE'], fault: { type: 'status', status: 403 } })
-    return { ...inSimulatedTime(time, () => new KubernetesLeases(open(3_600_000))), refuseDeletes }
+    const spoil = (of: Holder, text: string): Promise<void> => spoilLease(options.api, of, text)
+    return { ...inSimulatedTime(time, () => new KubernetesLeases(open(3_600_000))), refuseDeletes, spoil }
   },
   etcd: () => onEtcd('etcd'),
   kine: () => onEtcd('kine'),
@@ -57,7 +61,7 @@ async function onServer() {
 function onEtcd(flavour: 'etcd' | 'kine'): LeaseWorld {
   const time = new VirtualClock()
   const etcd = new MemoryEtcd({ clock: time.view(), flavour })
-  return inSimulatedTime(time, () => {
+  const world = inSimulatedTime(time, () => {
     const clock = time.view({ skewMs: 3_600_000 })
     const availability = new Availability({ clock, logger: silentLogger })
     return new EtcdLeases({
@@ -69,6 +73,7 @@ function onEtcd(flavour: 'etcd' | 'kine'): LeaseWorld {
       ttlMs,
     })
   })
+  return { ...world, spoil: (of, text) => spoilRecord(etcd.client(), '/registry', of, text) }
 }
 
 function inSimulatedTime(time: VirtualClock, open: () => MasterLeases): LeaseWorld {
@@ -96,22 +101,63 @@ for (const [store, makeWorld] of Object.entries(stores)) {
   })
 }
 
-test('the contract detects a store whose watch reports nothing', async () => {
+/** The names of the cases that stores in memory do not fulfil after `damage`. */
+async function unkeptBy(
+  damage: (leases: MasterLeases, registry: MemoryLeaseRegistry) => void,
+  spoil?: typeof spoilIn,
+): Promise<readonly string[]> {
   const makeWorld = (): LeaseWorld => {
     const time = new VirtualClock()
     const registry = new MemoryLeaseRegistry(time.view())
-    return inSimulatedTime(time, () => {
+    const world = inSimulatedTime(time, () => {
       const leases = new MemoryLeases(registry, { ttlMs })
-      leases.watch = (_, end) => new Promise((resolve) => end.addEventListener('abort', () => resolve()))
+      damage(leases, registry)
       return leases
     })
+    return spoil === undefined ? world : { ...world, spoil: async (of, text) => spoil(registry, of, text) }
   }
   const unkept: string[] = []
   for (const { name, run } of masterLeasesContract(makeWorld)) await run().catch(() => unkept.push(name))
+  return unkept
+}
+
+test('the contract detects a store whose watch reports nothing', async () => {
+  const unkept = await unkeptBy((leases) => {
+    leases.watch = (_, end) => new Promise((resolve) => end.addEventListener('abort', () => resolve()))
+  })
   assert.ok(
     unkept.includes('a lease expires, which is reported, once its TTL has passed since the last renewal'),
     unkept.join(),
   )
+})
+
+for (const [noted, finds] of [
+  ['renewed', 'an ended lease of a later life hinders nobody'],
+  ['marked', 'an ended lease that was withdrawn hinders no other life'],
+] as const) {
+  test(`the contract detects a store that yields to the record that was last ${noted}, even if its lease has ended`, async () => {
+    const lastOf = new WeakMap<MemoryLeaseRegistry, Map<string, Holder>>()
+    const unkept = await unkeptBy((leases, registry) => {
+      const last = getOrMake(lastOf, registry, () => new Map<string, Holder>())
+      const [update, mark] = [leases.update.bind(leases), leases.mark.bind(leases)]
+      leases.update = async (of, given) => {
+        if (yieldsTo(last.get(masterKey(of)), of)) return
+        await update(of, given)
+        if (noted === 'renewed') last.set(masterKey(of), of)
+      }
+      leases.mark = async (of, given) => {
+        await mark(of, given)
+        if (noted === 'marked') last.set(masterKey(of), of)
+      }
+    })
+    assert.ok(unkept.includes(finds), unkept.join())
+  })
+}
+
+test('the contract detects a store that lists what it cannot read', async () => {
+  assert.deepEqual(await unkeptBy(() => {}, spoilIn), [
+    'a record that cannot be read spoils only its entry, and the next renewal of its master replaces it',
+  ])
 })
 
 test('kubernetes: renewals preserve a foreign annotation of a Lease, and invalid records are ignored', async () => {

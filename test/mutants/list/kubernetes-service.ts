@@ -227,4 +227,18 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
     instead: "if (outcome.type === 'overtaken') return",
     tests: ['kubernetes-service/endpoints-adapter.test.ts'],
   },
+  'a-listed-record-is-believed': {
+    broken: 'Believes whatever record a custom lease store lists.',
+    file: 'kubernetes-service/leases/wrappers.ts',
+    text: 'if (holder === undefined) return { lease',
+    instead: 'if (holder !== null) return { lease',
+    tests: ['kubernetes-service/leases/wrappers.test.ts', 'examples/examples.test.ts'],
+  },
+  'an-unusable-entry-is-logged-at-each-read': {
+    broken: 'Logs an unusable entry of a custom lease store each time that the leases are read.',
+    file: 'kubernetes-service/leases/wrappers.ts',
+    text: '    this.#unusable = unusable',
+    instead: '    this.#unusable = new Set()',
+    tests: ['kubernetes-service/leases/wrappers.test.ts'],
+  },
 }

@@ -294,7 +294,7 @@ function primitivesOf(step: SimpleStep, masters: readonly string[]): readonly Pr
   }
 }
 
-function ruleOf(step: ActionOf<'requests-fail'>): RequestRule {
+export function ruleOf(step: ActionOf<'requests-fail'>): RequestRule {
   const { only, resource, verb, requests } = step
   return { fault: faultOf(step), only, resource, verb, requests }
 }

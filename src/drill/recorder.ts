@@ -35,6 +35,11 @@ export class DrillRecorder implements TargetObserver {
     return this.#checker.violations.map((violation) => ({ ...violation, atMs: this.#since(violation.atMs) }))
   }
 
+  /** The dead addresses that are listed now, although nobody counts as healthy who should have removed them. */
+  get unjudged(): readonly string[] {
+    return this.#checker.unjudged({ nowMs: this.#target.clock.monotonicMs() })
+  }
+
   listed(listing: Listing): void {
     const { object, addresses, by, byDamage } = listing
     if (object === 'slice') this.#slice = addresses

@@ -1,6 +1,33 @@
+import {
+  configMaps,
+  coreEvents,
+  endpointSlices,
+  endpoints,
+  events,
+  ipAddresses,
+  leases,
+  namespaces,
+  nodes,
+  pods,
+  qualifiedPlural,
+  serviceCidrs,
+  services,
+} from '../kube/resources.ts'
+import { faultTimes } from '../verify/observation.ts'
+
 /** Verbs of requests, as in RBAC and in kube-apiserver's audit log. `delete` includes `deletecollection`. */
 export const verbs = ['get', 'list', 'watch', 'create', 'update', 'patch', 'delete'] as const
 export type Verb = (typeof verbs)[number]
+
+/** The resources that a sidecar may request, each also with its group. A rule for another one would hit nothing. */
+export const requestedResources: readonly string[] = [
+  ...new Set(
+    [
+      ...[leases, endpoints, endpointSlices, services, namespaces, serviceCidrs, ipAddresses, configMaps, events],
+      ...[coreEvents, pods, nodes],
+    ].flatMap((resource) => [resource.plural, qualifiedPlural(resource)]),
+  ),
+]
 
 /** A fault of a request on its way from a sidecar to its own API server. Durations are in milliseconds. */
 export type RequestFault =
@@ -87,16 +114,17 @@ function matches({ only, resource, verb }: RequestFilter, info: RequestInfo): bo
  * live drills use this class, so that a fault means the same in both kinds of drills.
  */
 export class RequestFaults {
-  /**
-   * The key is the JSON text of the rule, so that no rule is added twice. `lost`: the resources of which the rule has
-   * lost an event; `left`: to how many more requests the rule applies.
-   */
-  readonly #rules = new Map<string, { readonly rule: RequestRule; readonly lost: Set<string>; left: number }>()
+  /** The key is the JSON text of the rule, so that no rule is added twice. */
+  readonly #rules = new Map<string, ActiveRule>()
+  /** How many requests, watches and events each rule has hit so far, by the same keys; of removed rules too. */
+  readonly #hits = new Map<string, number>()
+  /** As {@link disturbances}. */
+  #disturbances = 0
 
   add(rule: RequestRule): void {
     const key = JSON.stringify(rule)
     const left = rule.requests ?? Number.POSITIVE_INFINITY
-    if (!this.#rules.has(key)) this.#rules.set(key, { rule, lost: new Set(), left })
+    if (!this.#rules.has(key)) this.#rules.set(key, { key, rule, lost: new Set(), left })
   }
 
   /** Ends a rule. Returns whether it was active. */
@@ -104,12 +132,28 @@ export class RequestFaults {
     return this.#rules.delete(JSON.stringify(rule))
   }
 
+  /** The rules that may still hit a request, a watch or an event. */
   get rules(): readonly RequestRule[] {
-    return [...this.#rules.values()].map(({ rule }) => rule)
+    return [...this.#rules.values()].filter((active) => !isSpent(active)).map(({ rule }) => rule)
   }
 
   get areNone(): boolean {
     return this.#rules.size === 0
+  }
+
+  /** How many requests, watches and events this rule has hit so far, all its periods together. */
+  hitsOf(rule: RequestRule): number {
+    return this.#hits.get(JSON.stringify(rule)) ?? 0
+  }
+
+  /** How many requests, watches and events were hit so far by rules that {@link impairmentOf} may regard. */
+  get disturbances(): number {
+    return this.#disturbances
+  }
+
+  /** Records that this rule has cut a watch. */
+  countCut(rule: RequestRule): void {
+    this.#count(JSON.stringify(rule), rule)
   }
 
   /**
@@ -128,6 +172,7 @@ export class RequestFaults {
       if (fault.type === 'cut-watches' || fault.type === 'lose-event') continue
       if (entry.left === 0 || !matches(entry.rule, info)) continue
       entry.left--
+      this.#count(entry.key, entry.rule)
       if (fault.type === 'delay') delayMs = Math.max(delayMs, fault.byMs)
       else if (fault.type === 'expired') end ??= { type: 'status', status: 401 }
       else if (end?.type !== 'hang') end = fault
@@ -135,11 +180,15 @@ export class RequestFaults {
     return { delayMs, end }
   }
 
-  /** The age at which this watch is cut, in milliseconds; undefined without a limit. */
+  /**
+   * The age at which this new watch is to be cut, in milliseconds; undefined without a limit. The watch counts as hit.
+   */
   watchLimitMs(request: SentRequest): number | undefined {
-    const limits = [...this.#rules.values()].flatMap(({ rule }) => {
+    const limits = [...this.#rules.values()].flatMap(({ key, rule }) => {
       const { fault } = rule
-      return fault.type === 'cut-watches' && fault.everyMs !== undefined && isMet(rule, request) ? [fault.everyMs] : []
+      if (fault.type !== 'cut-watches' || fault.everyMs === undefined || !isMet(rule, request)) return []
+      this.#count(key, rule)
+      return [fault.everyMs]
     })
     return limits.length === 0 ? undefined : Math.min(...limits)
   }
@@ -152,17 +201,55 @@ export class RequestFaults {
     if (this.areNone || (event as { readonly type?: unknown } | null)?.type === 'BOOKMARK') return false
     const info = requestInfo(request)
     const { resource = '' } = info
-    for (const { rule, lost } of this.#rules.values()) {
+    for (const { key, rule, lost } of this.#rules.values()) {
       if (rule.fault.type !== 'lose-event' || lost.has(resource) || !matches(rule, info)) continue
       lost.add(resource)
+      this.#count(key, rule)
       return true
     }
     return false
+  }
+
+  #count(key: string, rule: RequestRule): void {
+    this.#hits.set(key, (this.#hits.get(key) ?? 0) + 1)
+    if (!isSmallDelay(rule) && isDecisive(rule, true)) this.#disturbances++
+  }
+}
+
+interface ActiveRule {
+  readonly key: string
+  readonly rule: RequestRule
+  /** The resources of which the rule has lost an event. */
+  readonly lost: Set<string>
+  /** To how many more requests the rule applies. */
+  left: number
+}
+
+/**
+ * Whether a rule can hit nothing more: it has hit all its requests, has cut the watches that were open, or has lost the
+ * event of its only resource. A client may still obey a longer Retry-After than {@link faultTimes} allows for, so a
+ * rule with one stays.
+ */
+function isSpent({ rule: { fault, resource }, lost, left }: ActiveRule): boolean {
+  switch (fault.type) {
+    case 'cut-watches':
+      return fault.everyMs === undefined
+    case 'lose-event':
+      return resource !== undefined && lost.size > 0
+    case 'status':
+      return left === 0 && (fault.retryAfterMs ?? 0) <= faultTimes.requestMs
+    default:
+      return left === 0
   }
 }
 
 /** How many requests in a row may be lost without a consequence. */
 const BEARABLE_REQUESTS = 2
+/**
+ * The longest delay of single requests, in milliseconds, that counts as a slow connection and not as a fault: the
+ * bounds then allow for it, and every probe and renewal is answered in time.
+ */
+const SMALL_DELAY_MS = 50
 const probe = requestInfo({ method: 'GET', path: '/readyz', isWatch: false })
 /** The requests with which a master renews a Lease object. */
 const renewals = ['GET', 'POST', 'PUT'].map((method) =>
@@ -173,28 +260,50 @@ const renewals = ['GET', 'POST', 'PUT'].map((method) =>
   }),
 )
 
+/** The resources on whose requests the list may depend. `leases` only for a master whose lease is a Lease object. */
+const decisive = [namespaces, services, endpoints, endpointSlices, serviceCidrs, leases]
+
 /**
  * The effect of rules on a sidecar. `no`: no effect; `rest`: some requests fail, but the sidecar renews its lease;
  * `lease`: renewals may fail until the lease ends. `usesLeaseObject`: whether the lease is a Lease object. A probe that
- * is answered with any status prevents no renewal. Pure.
+ * is answered with any status prevents no renewal. A small delay has no effect but {@link smallDelayMs}. Pure.
  */
 export function impairmentOf(rules: readonly RequestRule[], usesLeaseObject: boolean): 'no' | 'rest' | 'lease' {
-  if (rules.length === 0) return 'no'
+  const effective = rules.filter((rule) => !isSmallDelay(rule) && isDecisive(rule, usesLeaseObject))
+  if (effective.length === 0) return 'no'
   const preventsRenewal = (rule: RequestRule): boolean =>
     rule.fault.type !== 'cut-watches' &&
     rule.fault.type !== 'lose-event' &&
     !isBearable(rule) &&
     renewals.some((request) => matches(rule, request))
-  return silencesProbe(rules) || (usesLeaseObject && rules.some(preventsRenewal)) ? 'lease' : 'rest'
+  return silencesProbe(effective) || (usesLeaseObject && effective.some(preventsRenewal)) ? 'lease' : 'rest'
 }
 
-/**
- * Whether rules may leave more than {@link BEARABLE_REQUESTS} probes unanswered. Every delay counts, even the shortest.
- * Pure.
- */
+/** How much later a request arrives at most because of the small delays among the rules, in milliseconds. Pure. */
+export function smallDelayMs(rules: readonly RequestRule[]): number {
+  return Math.max(0, ...rules.map((rule) => (rule.fault.type === 'delay' && isSmallDelay(rule) ? rule.fault.byMs : 0)))
+}
+
+function isSmallDelay({ fault }: RequestRule): boolean {
+  return fault.type === 'delay' && fault.byMs <= SMALL_DELAY_MS
+}
+
+/** Whether a rule may match a request on which the list depends. */
+function isDecisive({ resource }: RequestRule, usesLeaseObject: boolean): boolean {
+  if (resource === undefined) return true
+  return decisive
+    .filter((one) => usesLeaseObject || one !== leases)
+    .some((one) => resource === one.plural || resource === qualifiedPlural(one))
+}
+
+/** Whether rules may leave more than {@link BEARABLE_REQUESTS} probes unanswered, or answer them late. Pure. */
 export function silencesProbe(rules: readonly RequestRule[]): boolean {
   return rules.some(
-    (rule) => (rule.fault.type === 'hang' || rule.fault.type === 'delay') && !isBearable(rule) && matches(rule, probe),
+    (rule) =>
+      (rule.fault.type === 'hang' || rule.fault.type === 'delay') &&
+      !isSmallDelay(rule) &&
+      !isBearable(rule) &&
+      matches(rule, probe),
   )
 }
 

@@ -4,14 +4,16 @@ import { membershipTimings } from '../kubernetes-service/membership/timings.ts'
 import { seededRandom } from '../runtime/random.ts'
 import { FleetChecker, type Violation } from '../verify/fleet-checker.ts'
 import { condenseServed, inOrder, simulateClients } from './clients.ts'
-import { Conductor } from './conductor.ts'
+import { Conductor, ruleOf } from './conductor.ts'
 import type { DrillEvent } from './event.ts'
 import { drawSteps } from './random/random-scenario.ts'
 import { DrillRecorder } from './recorder.ts'
 import { knownFailures } from './report/failures.ts'
 import { computeFigures } from './report/figures.ts'
 import type { Distribution, DrillReport, Figures, RunReport, VariantReport } from './report/report.ts'
+import type { RequestRule } from './request-faults.ts'
 import { longestTtlMs, whyUnchecked } from './scenario/duration.ts'
+import { describeStep } from './scenario/render.ts'
 import type { FleetPlan, Scenario } from './scenario/scenario.ts'
 import { simulatedLatency } from './simulator/etcd-link.ts'
 import { masterDefaults } from './simulator/master.ts'
@@ -32,6 +34,8 @@ interface RunOutcome {
   readonly violations: readonly Violation[]
   /** The end of the scenario, in milliseconds from time 0. Steps may take longer. */
   readonly untilMs: number
+  /** The dead addresses that are listed at the end, and that no invariant could judge. */
+  readonly unjudged: readonly string[]
   /** The greatest lateness of the host's timers, in milliseconds; 0 for a simulated fleet. */
   readonly latenessMs: number
 }
@@ -51,10 +55,13 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
   const variants = options.variants ?? [{ name: variantName(scenario.fleet), fleet: {} }]
   checkOptions({ seed, runs, variants })
   const reports: VariantReport[] = []
+  const unjudged: string[] = []
+  const idle: string[] = []
   let latenessMs = 0
   for (const variant of variants) {
     const varied = vary(scenario, variant)
     const outcomes: RunOutcome[] = []
+    const hits = new StepHits(varied)
     for (let index = 0; index < runs; index++) {
       const target =
         createTarget === undefined
@@ -67,8 +74,11 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
         onEvent: onEvent && ((event) => onEvent(event, { variant: variant.name, index })),
       })
       outcomes.push(outcome)
+      hits.add(target)
+      unjudged.push(...outcome.unjudged)
       latenessMs = Math.max(latenessMs, outcome.latenessMs)
     }
+    idle.push(...hits.missed.map((step) => `${step} hit no request with ${variant.name}`))
     reports.push(variantReport(variant, varied, outcomes, seed, createTarget === undefined))
   }
   return {
@@ -80,9 +90,44 @@ export async function runDrill(scenario: Scenario, options: DrillOptions = {}): 
     command,
     scenario,
     held: reports.every(({ held }) => held),
-    unchecked: variants.map((variant) => whyUnchecked(vary(scenario, variant))).find((why) => why !== undefined),
+    unchecked:
+      variants.map((variant) => whyUnchecked(vary(scenario, variant))).find((why) => why !== undefined) ??
+      withoutJudge(unjudged),
+    idle: idle.length === 0 ? undefined : `${idle.join('; ')}.`,
     hostLate: hostLate(latenessMs, scenario),
     variants: reports,
+  }
+}
+
+function withoutJudge(addresses: readonly string[]): string | undefined {
+  if (addresses.length === 0) return undefined
+  const dead = [...new Set(addresses)].sort()
+  return `Not everything could be judged: dead at the end and still listed: ${dead.join(', ')}, but no running master counted as healthy, so dead-master-removed and in-sync-after-the-last-fault could not be judged; end the faults of the others with the key \`for\`, or with a \`heal\` step.`
+}
+
+/** How many requests the `requests-fail` steps of a scenario have hit, in all runs together. */
+class StepHits {
+  readonly #steps: readonly { readonly text: string; readonly rule: RequestRule; hits: number | undefined }[]
+
+  constructor({ steps }: Scenario) {
+    this.#steps = steps.flatMap((step) => {
+      if (step.action !== 'requests-fail') return []
+      const masters = step.masters === 'all' ? ['all'] : step.masters
+      const text = `${describeStep(step, masters)} at ${formatDuration(step.atMs)}`
+      return [{ text, rule: ruleOf(step), hits: undefined }]
+    })
+  }
+
+  add(target: DrillTarget): void {
+    for (const step of this.#steps) {
+      const hits = target.hitsOf?.(step.rule)
+      if (hits !== undefined) step.hits = (step.hits ?? 0) + hits
+    }
+  }
+
+  /** The steps that hit nothing, in words. Without those of a target that does not count. */
+  get missed(): readonly string[] {
+    return this.#steps.filter(({ hits }) => hits === 0).map(({ text }) => text)
   }
 }
 
@@ -129,12 +174,12 @@ export async function runOnce(
   } finally {
     await target.close()
   }
-  const { events, violations } = recorder
+  const { events, violations, unjudged } = recorder
   const { latenessMs = 0 } = target
   const untilMs = scenario.durationMs
-  if (target.kind === 'live') return { events: condenseServed(events), violations, untilMs, latenessMs }
+  if (target.kind === 'live') return { events: condenseServed(events), violations, unjudged, untilMs, latenessMs }
   const met = simulateClients(events, scenario.clients, { random: seededRandom(seed, 'clients'), untilMs })
-  return { events: inOrder([...events, ...met]), violations, untilMs, latenessMs }
+  return { events: inOrder([...events, ...met]), violations, unjudged, untilMs, latenessMs }
 }
 
 /** The name that reports give to a variant with this fleet. */

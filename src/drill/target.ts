@@ -90,6 +90,8 @@ export interface DrillTarget {
   readonly leasesCannotExpire: boolean
   /** The greatest lateness of the host's timers so far, in milliseconds; undefined in simulated time. */
   readonly latenessMs?: number
+  /** How many requests, watches and events of all masters this rule has hit so far. @default not counted */
+  hitsOf?(rule: RequestRule): number
   /**
    * Begins to observe, before any process of the fleet runs. With the reconciler `none`, writes the list, unless real
    * kube-apiservers maintain it.

@@ -1,4 +1,5 @@
 import { SYSTEM_NAMESPACES } from '../namespaces/controller.ts'
+import { deadWithoutJudge } from './dead-listed.ts'
 import { type InvariantName, invariantNames, invariants } from './invariants.ts'
 import { MemberHistory } from './member-history.ts'
 import type { MemberState } from './member-state.ts'
@@ -108,6 +109,14 @@ export class FleetChecker {
     this.#isChecking = true
     const moment = this.#momentOf(nowMs, observations)
     for (const name of invariantNames) this.#checkInvariant(name, moment)
+  }
+
+  /** The dead addresses that are listed now, and cannot be judged: see {@link deadWithoutJudge}. */
+  unjudged({ nowMs }: Pick<FleetTruth, 'nowMs'>): readonly string[] {
+    const wasFound = this.violations.some(
+      ({ invariant }) => invariant === ('dead-master-removed' satisfies InvariantName),
+    )
+    return wasFound ? [] : deadWithoutJudge(this.#momentOf(nowMs, { listings: [], requests: [] }))
   }
 
   #momentOf(nowMs: number, { listings, requests, objects = [] }: FleetObservations): Moment {

@@ -1,6 +1,6 @@
+import { deadAndListed } from './dead-listed.ts'
 import {
   addedWithoutCause,
-  deadAndListed,
   emptyLists,
   goneThoughHealthy,
   healthyAndMissing,

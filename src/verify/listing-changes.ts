@@ -282,25 +282,6 @@ const LEAVING_MS = 1_000
  */
 const UNREADY_MS = 6_000
 
-export function deadAndListed(moment: Moment): readonly Breach[] {
-  const { nowMs, histories, listedSinceMs, bounds } = moment
-  if (histories.every(({ deadSinceMs }) => deadSinceMs === undefined)) return []
-  return listedNow(moment).flatMap((address) => {
-    const own = histories.filter((history) => history.address === address)
-    if (own.length === 0 || own.some(({ deadSinceMs }) => deadSinceMs === undefined)) return []
-    const deadMs = Math.max(...own.map(({ deadSinceMs = 0 }) => deadSinceMs))
-    const ttlMs = Math.max(...own.map((history) => history.ttlMs))
-    if (nowMs <= deadMs + ttlMs + bounds.removalMarginMs) return []
-    // If an address was listed again meanwhile, the masters have `agreementMs` to remove it.
-    if (nowMs <= (listedSinceMs.get(address) ?? 0) + bounds.agreementMs) return []
-    const seen = observers(histories, [address]).some((one) => mustHaveRemoved(one, own, moment))
-    const who = own.map(({ name }) => name).join(' and ')
-    return seen
-      ? [{ of: address, detail: `${address} of ${who}, dead for ${seconds(nowMs - deadMs)}, is still listed` }]
-      : []
-  })
-}
-
 export function healthyAndMissing(moment: Moment): readonly Breach[] {
   const { nowMs, histories, latest, damagedAtMs, bounds } = moment
   const { slice } = latest

@@ -83,6 +83,7 @@ export class MemberHistory {
    */
   #life: { healthySinceMs: number | undefined; hasLease: boolean } = { healthySinceMs: undefined, hasLease: false }
   #resets = 0
+  #disturbances = 0
   #resetAtMs = 0
   #slackMs: number
   /** For how long no lease could expire since the member was last settled; negative infinity if that is unknown. */
@@ -226,7 +227,10 @@ export class MemberHistory {
     this.#notedAtMs = nowMs
     if (state.delayMs > 0) this.#delay = { ms: lagOf(state.delayMs), untilMs: nowMs + lagOf(state.delayMs) }
     if (state.running && !state.connected) this.cutOffUntilMs = nowMs
-    if (state.impaired !== 'no') this.impairedAtMs = nowMs
+    // A fault may end with the request that it hits, so that no check sees the member impaired.
+    const disturbances = this.#closed ? this.#disturbances : this.#member.disturbances
+    if (state.impaired !== 'no' || disturbances > this.#disturbances) this.impairedAtMs = nowMs
+    this.#disturbances = disturbances
     const isImpaired = nowMs - this.impairedAtMs < Math.max(faultTimes.requestMs, state.reconcileIntervalMs)
     // A process that has ended cannot connect again.
     const inTouch = state.connected && !isImpaired && (this.#connectedSinceMs !== undefined || !state.ended)

@@ -35,6 +35,11 @@ export interface MemberState {
    * fail for too long.
    */
   readonly impaired: 'no' | 'rest' | 'lease'
+  /**
+   * How many requests, watches and events of the member a fault has hit so far. It is a count and no state: a member
+   * whose count alone grows is still in the same state.
+   */
+  readonly disturbances: number
   /** What a client gets at the server's port. */
   readonly clientConnections: 'served' | 'refused' | 'black-holed'
   /** Whether the member runs and is connected, and its server is ready, so that clients may rely on the server. */
@@ -71,6 +76,7 @@ export function snapshotOf(member: MemberState): MemberState {
     serves: member.serves,
     etcdFails: member.etcdFails,
     impaired: member.impaired,
+    disturbances: member.disturbances,
     clientConnections: member.clientConnections,
     healthy: member.healthy,
     renewing: member.renewing,
@@ -82,9 +88,11 @@ export function snapshotOf(member: MemberState): MemberState {
   }
 }
 
-/** Whether a member is still in the state of its snapshot. */
+/** Whether a member is still in the state of its snapshot. The count of `disturbances` is no state. */
 export function hasSameState(member: MemberState, snapshot: MemberState): boolean {
   const now = snapshotOf(member)
-  for (const key of Object.keys(now) as (keyof MemberState)[]) if (now[key] !== snapshot[key]) return false
+  for (const key of Object.keys(now) as (keyof MemberState)[]) {
+    if (key !== 'disturbances' && now[key] !== snapshot[key]) return false
+  }
   return true
 }

@@ -1,11 +1,15 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import {
+  impairmentOf,
   isMet,
   RequestFaults,
   type RequestFilter,
+  type RequestRule,
   requestInfo,
   type SentRequest,
+  silencesProbe,
+  smallDelayMs,
 } from '../../src/drill/request-faults.ts'
 
 const leases = '/apis/coordination.k8s.io/v1/namespaces/kube-system/leases'
@@ -92,4 +96,77 @@ test('the age limit of a watch is the shortest of the cut-watches faults that ma
   faults.add({ fault: { type: 'cut-watches', everyMs: 7_000 }, resource: 'leases' })
   faults.add({ fault: { type: 'cut-watches', everyMs: 30_000 } })
   assert.equal(faults.watchLimitMs(watch), 7_000)
+})
+
+test('a rule that can hit nothing more is not among the rules, and its hits stay known', () => {
+  const watch = sent('GET', '/api/v1/namespaces/default/endpoints', true)
+  const hang: RequestRule = { fault: { type: 'hang' }, requests: 2 }
+  const faults = new RequestFaults()
+  faults.add(hang)
+  faults.applyTo(watch)
+  assert.deepEqual([faults.rules, faults.hitsOf(hang)], [[hang], 1])
+  faults.applyTo(watch)
+  faults.applyTo(watch)
+  assert.deepEqual([faults.rules, faults.hitsOf(hang), faults.disturbances], [[], 2, 2])
+
+  const [once, often]: readonly RequestRule[] = [0, 1].map((every) => ({
+    fault: { type: 'cut-watches', everyMs: every === 0 ? undefined : 5_000 },
+  }))
+  assert.ok(once !== undefined && often !== undefined)
+  faults.add(once)
+  faults.countCut(once)
+  faults.add(often)
+  faults.watchLimitMs(watch)
+  assert.deepEqual([faults.rules, faults.hitsOf(once), faults.hitsOf(often)], [[often], 1, 1])
+  faults.remove(often)
+
+  const lost: RequestRule = { fault: { type: 'lose-event' }, resource: 'endpoints' }
+  const lostOfAll: RequestRule = { fault: { type: 'lose-event' } }
+  faults.add(lost)
+  faults.loses(watch, { type: 'MODIFIED' })
+  faults.add(lostOfAll)
+  faults.loses(watch, { type: 'MODIFIED' })
+  assert.deepEqual(faults.rules, [lostOfAll], 'of other resources an event may still be lost')
+  faults.remove(lostOfAll)
+  assert.deepEqual([faults.hitsOf(lost), faults.hitsOf(lostOfAll), faults.disturbances], [1, 1, 6])
+
+  const asked = (retryAfterMs: number): RequestRule => {
+    return { fault: { type: 'status', status: 429, retryAfterMs }, requests: 1 }
+  }
+  for (const ms of [10_000, 11_000]) faults.add(asked(ms))
+  faults.applyTo(watch)
+  assert.deepEqual(faults.rules, [asked(11_000)], 'a client may still wait for as long as it was asked to')
+})
+
+test('a rule impairs a sidecar only if it can match a request that decides about the list', () => {
+  const refused = { type: 'status', status: 403 } as const
+  const table: readonly (readonly [rule: RequestRule, withLeaseObject: string, withEtcd: string])[] = [
+    [{ fault: refused, resource: 'pods' }, 'no', 'no'],
+    [{ fault: refused, resource: 'events' }, 'no', 'no'],
+    [{ fault: refused, resource: 'leases' }, 'lease', 'no'],
+    [{ fault: refused, resource: 'leases.coordination.k8s.io', verb: 'delete' }, 'rest', 'no'],
+    [{ fault: refused, resource: 'services' }, 'rest', 'rest'],
+    [{ fault: { type: 'hang' }, requests: 2 }, 'rest', 'rest'],
+    [{ fault: { type: 'hang' } }, 'lease', 'lease'],
+    [{ fault: { type: 'delay', byMs: 51 } }, 'lease', 'lease'],
+    [{ fault: { type: 'delay', byMs: 50 } }, 'no', 'no'],
+  ]
+  for (const [rule, ...impairments] of table) {
+    assert.deepEqual([rule, ...[true, false].map((uses) => impairmentOf([rule], uses))], [rule, ...impairments])
+  }
+})
+
+test('a small delay counts as a slow connection, in which each probe is answered in time', () => {
+  const rules = [1, 50, 51].map((byMs): RequestRule => ({ fault: { type: 'delay', byMs } }))
+  assert.equal(smallDelayMs(rules), 50)
+  assert.deepEqual(
+    rules.map((rule) => silencesProbe([rule])),
+    [false, false, true],
+  )
+  const [small] = rules
+  assert.ok(small !== undefined)
+  const faults = new RequestFaults()
+  faults.add(small)
+  faults.applyTo(sent('GET', leases))
+  assert.deepEqual([faults.hitsOf(small), faults.disturbances], [1, 0])
 })

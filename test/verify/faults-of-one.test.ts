@@ -51,6 +51,14 @@ testStories({
     () => impairedStory('lease').list(['a', 'c']).turn('b', BACK).wait(17_000).list(all).wait(60_000),
     'live-master-listed',
   ],
+  'a dead master stays listed, because a request of each other master was lost just before it was due': [
+    () => disturbedStory().wait(25_000).list(['a', 'b']).wait(60_000),
+  ],
+  'a dead master stays listed for too long after a request of each other master was lost': [
+    () => disturbedStory().wait(60_000),
+    'dead-master-removed',
+    'in-sync-after-the-last-fault',
+  ],
   'a master that cannot renew its lease is removed after a second outage, before which the lease expired': [
     () => outagesStory(20_000).list(['a', 'c']).wait(5_000).turn('b', BACK).wait(1_000).list(all).wait(60_000),
   ],
@@ -91,6 +99,12 @@ function shortOutageStory(outageMs: number): FleetStory {
   story.wait(outageMs)
   story.leasesCannotExpire = false
   return story.turn('a', BACK).turn('c', BACK)
+}
+
+/** The master c dies. 14 s later a fault hits one request of each of the others, and is over before the next check. */
+function disturbedStory(): FleetStory {
+  const story = new FleetStory({ a: {}, b: {}, c: {} }).turn('c', incidents.killed).wait(14_000)
+  return story.turn('a', { disturbances: 1 }).turn('b', { disturbances: 1 })
 }
 
 /** Two outages of the lease store, `apartMs` apart. b cannot renew its lease after the first one. */

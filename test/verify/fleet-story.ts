@@ -33,6 +33,7 @@ export const healthy: Omit<MemberState, 'name' | 'address'> = {
   serves: true,
   etcdFails: false,
   impaired: 'no',
+  disturbances: 0,
   clientConnections: 'served',
   healthy: true,
   renewing: true,

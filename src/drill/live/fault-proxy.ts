@@ -104,7 +104,11 @@ export class FaultProxy {
   apply(rule: RequestRule): void {
     this.#faults.add(rule)
     if (rule.fault.type !== 'cut-watches') return
-    for (const { request, socket } of [...this.#watches]) if (isMet(rule, request)) socket.destroy()
+    for (const { request, socket } of [...this.#watches]) {
+      if (!isMet(rule, request)) continue
+      this.#faults.countCut(rule)
+      socket.destroy()
+    }
   }
 
   /** Ends a rule. Hanging requests stay unanswered; delayed requests still arrive. */

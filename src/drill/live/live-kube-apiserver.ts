@@ -39,6 +39,7 @@ export class LiveKubeApiserver extends LiveMember<ServerLife> implements MemberS
   readonly storeFull = false
   readonly etcdFails = false
   readonly impaired = 'no'
+  readonly disturbances = 0
   readonly clientTls = true
   readonly name: string
   readonly addresses: readonly string[]

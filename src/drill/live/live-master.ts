@@ -2,7 +2,7 @@ import { join } from 'node:path'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { ObservedRequest } from '../../verify/observation.ts'
 import type { Datastore } from '../datastore.ts'
-import { answersUnready, impairmentOf } from '../request-faults.ts'
+import { answersUnready, impairmentOf, type RequestRule, smallDelayMs } from '../request-faults.ts'
 import type { FleetPlan, MasterPlan } from '../scenario/scenario.ts'
 import type { MemberPrimitive, ProcessAction } from '../target.ts'
 import { Child } from './child.ts'
@@ -155,7 +155,7 @@ export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
   }
 
   get delayMs(): number {
-    return Math.max(this.#front.delayMs, this.#store?.delayMs ?? 0)
+    return Math.max(this.#front.delayMs, this.#store?.delayMs ?? 0) + smallDelayMs(this.#front.faults.rules)
   }
 
   get answering(): boolean {
@@ -180,6 +180,15 @@ export class LiveMaster extends LiveMember<SidecarLife> implements MemberState {
 
   get impaired(): MemberState['impaired'] {
     return impairmentOf(this.#front.faults.rules, this.#store === undefined)
+  }
+
+  /** How many requests, watches and events of the sidecar this rule has hit so far. */
+  hitsOf(rule: RequestRule): number {
+    return this.#front.faults.hitsOf(rule)
+  }
+
+  get disturbances(): number {
+    return this.#front.faults.disturbances
   }
 
   get renewing(): boolean {

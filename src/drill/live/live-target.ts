@@ -6,6 +6,7 @@ import type { MemberState } from '../../verify/member-state.ts'
 import type { Listing } from '../../verify/observation.ts'
 import { Datastore } from '../datastore.ts'
 import { writeStaticList } from '../listings.ts'
+import type { RequestRule } from '../request-faults.ts'
 import { damages, firstAddresses, type MasterPlan, type Scenario } from '../scenario/scenario.ts'
 import { DrillError, type DrillTarget, type Primitive, type TargetObserver } from '../target.ts'
 import { type LiveOptions, liveFaults, openCluster } from './cluster.ts'
@@ -78,6 +79,10 @@ class LiveTarget implements DrillTarget {
 
   get members(): readonly MemberState[] {
     return this.#members
+  }
+
+  hitsOf(rule: RequestRule): number {
+    return this.#members.reduce((sum, member) => sum + (member instanceof LiveMaster ? member.hitsOf(rule) : 0), 0)
   }
 
   get leasesCannotExpire(): boolean {

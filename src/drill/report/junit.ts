@@ -29,14 +29,14 @@ interface Suite {
 }
 
 function suite(
-  { scenario, command, target, seed, unchecked, hostLate }: DrillReport,
+  { scenario, command, target, seed, unchecked, idle, hostLate }: DrillReport,
   { name, runs, figures }: VariantReport,
 ): Suite {
   const violations = runs.flatMap((run) => run.violations.map((violation) => ({ ...violation, seed: run.seed })))
   const names = [...new Set<string>([...invariantNames, ...violations.map(({ invariant }) => invariant)])]
   const failed = new Set<string>(violations.map(({ invariant }) => invariant)).size
   const seconds = (runs.length * scenario.durationMs) / 1000
-  const notes = Object.entries({ unchecked, hostLate }).flatMap(([key, value]) =>
+  const notes = Object.entries({ unchecked, idle, hostLate }).flatMap(([key, value]) =>
     value === undefined ? [] : [[key, value] as const],
   )
   const properties = [['target', target], ['seed', seed], ['command', command], ...notes, ...flatten(figures)] as const

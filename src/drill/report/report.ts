@@ -16,6 +16,11 @@ export interface DrillReport {
   /** Why some effects of the steps could not be judged, in one sentence; undefined if all could be judged. */
   readonly unchecked: string | undefined
   /**
+   * Which `requests-fail` steps hit no request in any run, perhaps by a mistake in the scenario; undefined if each hit
+   * one.
+   */
+  readonly idle: string | undefined
+  /**
    * A note of two sentences on the greatest lateness of the host's timers in a live drill. Undefined if the invariants
    * and the leases tolerate this lateness.
    */

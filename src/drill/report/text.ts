@@ -12,7 +12,7 @@ const WIDTH = 100
  * newline.
  */
 export function renderText(report: DrillReport): string {
-  const { scenario, variants, unchecked, hostLate, command, seed } = report
+  const { scenario, variants, unchecked, idle, hostLate, command, seed } = report
   const failed = variants.flatMap(describeViolations)
   const known = variants.flatMap(describeKnownFailures)
   const again = command === '' ? `seed ${seed}` : command
@@ -22,6 +22,7 @@ export function renderText(report: DrillReport): string {
     known.length === 0 ? [] : ['Known failures:', ...known],
     hostLate === undefined ? [] : wrap(hostLate, ''),
     unchecked === undefined ? [] : wrap(unchecked, ''),
+    idle === undefined ? [] : wrap(idle, ''),
     ['Figures, times as p50 / p99 / max:', ...renderFigureTable(variants, WIDTH)],
     [`${verdict(report)}: ${again}`],
   ]
@@ -31,7 +32,8 @@ export function renderText(report: DrillReport): string {
     .join('\n\n')
 }
 
-function verdict({ held, variants }: DrillReport): string {
+function verdict({ held, unchecked, variants }: DrillReport): string {
+  if (held && unchecked !== undefined) return 'held, but not everything could be judged'
   return held ? 'held' : failedAsKnown(variants) ? 'did not hold, by known failures alone' : 'did not hold'
 }
 

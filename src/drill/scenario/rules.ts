@@ -233,6 +233,11 @@ function checkRequests(
   if (how === 'status' && status !== undefined && status !== 429 && status !== 503) {
     refuse(reader, path, ['retryAfter'], `requires the status 429 or 503, not ${status}`)
   }
+  if (how === 'cut-watches' || how === 'lose-event') {
+    const { verb = 'watch' } = step
+    if (verb !== 'watch') reader.wrong([...path, 'verb'], `must be watch with how: ${how}, not ${verb}`)
+    if (step.only === 'probe') reader.wrong([...path, 'only'], `must be api with how: ${how}: no probe is a watch`)
+  }
   if (step.only === 'probe') refuse(reader, path, ['resource', 'verb'], 'cannot be used with only: probe')
   if (masters === 'all') return
   const upstream = kubeApiserverAmong(masters, all)

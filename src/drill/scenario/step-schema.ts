@@ -1,6 +1,6 @@
 import * as z from 'zod/mini'
 import { wholeNumber } from '../../documents/option.ts'
-import { verbs } from '../request-faults.ts'
+import { requestedResources, verbs } from '../request-faults.ts'
 import { type DamageName, damages } from './damages.ts'
 import {
   type FieldsOf,
@@ -109,18 +109,19 @@ export const actions = {
       by: time(1, 'how much later, with `how: delay`'),
       every: time(
         1,
-        'with `how: cut-watches`: the age at which each watch is cut; left out, those that are open are cut once',
+        'with `how: cut-watches`: the age at which each watch is cut; left out, those that are open are cut once, and the fault is over',
       ),
       requests: {
         schema: wholeNumber(1, 1000),
         metavar: 'N',
-        description: 'with `status`, `hang` and `delay`: how many requests it affects',
+        description:
+          'with `status`, `hang` and `delay`: how many requests it affects; then the fault is over, whatever `for` says',
         unset: 'all',
       },
       resource: {
-        schema: z.string().check(z.regex(/^[a-z]+(?:\.[a-z0-9.-]+)?$/, 'must be a plural such as leases')),
+        schema: z.enum(requestedResources as [string, ...string[]]),
         metavar: 'RESOURCE',
-        description: 'only of this resource, such as `leases`',
+        description: 'only of this resource, such as `leases` or `leases.coordination.k8s.io`',
       },
       verb: { schema: z.enum(verbs), metavar: 'VERB', description: 'only of this verb, such as `delete`' },
       only: {

@@ -41,6 +41,7 @@ export class SimulatedKubeApiserver extends SimulatedMember<KubeApiserverLife> i
   readonly kind = 'kube-apiserver'
   protected readonly settings = upstreamSettings
   readonly impaired = 'no'
+  readonly disturbances = 0
   readonly failure = undefined
   readonly address: string
   readonly etcd: EtcdRoute

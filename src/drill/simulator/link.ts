@@ -111,7 +111,11 @@ export class SimulatedServer extends Route {
   apply(rule: RequestRule): void {
     this.faults.add(rule)
     if (rule.fault.type !== 'cut-watches') return
-    for (const [watch, request] of [...this.#watches]) if (isMet(rule, request)) watch.abort(RESET)
+    for (const [watch, request] of [...this.#watches]) {
+      if (!isMet(rule, request)) continue
+      this.faults.countCut(rule)
+      watch.abort(RESET)
+    }
   }
 
   /** Registers an open watch, until the returned function is called. */

@@ -16,7 +16,7 @@ import { memoryLogger } from '../../telemetry/logger.ts'
 import type { Metrics } from '../../telemetry/metrics.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import type { Datastore } from '../datastore.ts'
-import { answersUnready, impairmentOf, silencesProbe } from '../request-faults.ts'
+import { answersUnready, impairmentOf, silencesProbe, smallDelayMs } from '../request-faults.ts'
 import type { EtcdRoute } from './etcd-link.ts'
 import { simulatedLink, simulatedReadiness } from './link.ts'
 import { SimulatedMember } from './member.ts'
@@ -221,6 +221,15 @@ export class SimulatedMaster extends SimulatedMember<Life> implements MemberStat
     const { faults } = this.server
     if (faults.areNone) return 'no'
     return impairmentOf(faults.rules, this.etcd === undefined && this.#surroundings.leases === undefined)
+  }
+
+  get disturbances(): number {
+    return this.server.faults.disturbances
+  }
+
+  override get delayMs(): number {
+    const { faults } = this.server
+    return super.delayMs + (faults.areNone ? 0 : smallDelayMs(faults.rules))
   }
 
   get clientConnections(): MemberState['clientConnections'] {

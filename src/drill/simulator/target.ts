@@ -5,6 +5,7 @@ import { parseCidr } from '../../net/cidr.ts'
 import type { Clock } from '../../runtime/clock.ts'
 import type { MemberState } from '../../verify/member-state.ts'
 import { writeStaticList } from '../listings.ts'
+import type { RequestRule } from '../request-faults.ts'
 import { damages, type FleetPlan, firstAddresses, type MasterPlan, type MasterSettings } from '../scenario/scenario.ts'
 import {
   DrillError,
@@ -59,6 +60,10 @@ export class SimulatedTarget implements DrillTarget {
 
   get members(): readonly MemberState[] {
     return this.#members
+  }
+
+  hitsOf(rule: RequestRule): number {
+    return this.#members.reduce((sum, { server }) => sum + server.faults.hitsOf(rule), 0)
   }
 
   get leasesCannotExpire(): boolean {

@@ -64,6 +64,7 @@ export function report(variants: readonly VariantReport[], change: Partial<Drill
     scenario,
     held: variants.every(({ held }) => held),
     unchecked: undefined,
+    idle: undefined,
     hostLate: undefined,
     variants,
     ...change,

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { requestedResources } from '../../../src/drill/request-faults.ts'
 import { actionNames } from '../../../src/drill/scenario/step-schema.ts'
 import { base, mistakesIn, replaced } from './mistakes.ts'
 
@@ -115,6 +116,26 @@ const inAStep: readonly (readonly [step: string, mistake: string])[] = [
   [
     'at: 5s\naction: requests-fail\nmasters: all\nhow: expired\nresource: leases',
     '12:15: resource: cannot be used with how: expired, which refuses all requests',
+  ],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nresource: lease',
+    '12:15: resource: there is no "lease"; did you mean leases?',
+  ],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: hang\nresource: flowers',
+    `12:15: resource: must be one of ${requestedResources.join(', ')}, not "flowers"`,
+  ],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: cut-watches\nverb: get',
+    '12:11: verb: must be watch with how: cut-watches, not get',
+  ],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: lose-event\nverb: list',
+    '12:11: verb: must be watch with how: lose-event, not list',
+  ],
+  [
+    'at: 5s\naction: requests-fail\nmasters: all\nhow: lose-event\nonly: probe',
+    '12:11: only: must be api with how: lose-event: no probe is a watch',
   ],
   ['at: 5s\naction: own-etcd-dead\nmasters: all\nhow: slowly', '11:10: how: must be one of fails, hangs, not "slowly"'],
   ['at: 5s\naction: datastore-outage', '8:5: the action datastore-outage needs "for": how long until it is undone'],

@@ -54,7 +54,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   },
   'verify-listed-members-number': {
     broken: 'deadAndListed: has 1 for 0.',
-    file: 'verify/listing-changes.ts',
+    file: 'verify/dead-listed.ts',
     text: 'if (own.length === 0 || own.some(({ deadSinceMs }) => deadSinceMs === undefined)) return []',
     instead: 'if (own.length === 1 || own.some(({ deadSinceMs }) => deadSinceMs === undefined)) return []',
     tests: ['verify/listed-members.test.ts'],

@@ -17,7 +17,7 @@ const policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
  * length of the histories, but with the number of charts, samples and violations. Pure.
  */
 export function renderPage(report: DrillReport): string {
-  const { scenario, variants, target, version, unchecked, hostLate } = report
+  const { scenario, variants, target, version, unchecked, idle, hostLate } = report
   const breaches = violations(variants)
   const sections = [
     ...(breaches === undefined ? [] : [['violations', 'What did not hold']]),
@@ -44,7 +44,7 @@ ${definitions}
 <header>
 <h1>Failover drill: ${scenario.name}</h1>
 ${verdict(report)}
-${hostLate === undefined ? undefined : html`<p>${hostLate}</p>`}${unchecked === undefined ? undefined : html`<p>${unchecked}</p>`}
+${hostLate === undefined ? undefined : html`<p>${hostLate}</p>`}${unchecked === undefined ? undefined : html`<p>${unchecked}</p>`}${idle === undefined ? undefined : html`<p>${idle}</p>`}
 <p>${scenario.description}</p>
 </header>
 <nav aria-label="Sections"><ul>${sections.map(([id = '', name]) => html`<li><a href="#${id}">${name}</a>`)}</ul></nav>

@@ -446,22 +446,19 @@ test('each Event is one row, however often it occurs and whatever it contains', 
 test('an unreadable object is shown as such in its row, and the page continues', async (t) => {
   const { api, source, faults, advance } = await followed(t, (response) => {
     const { body } = response as { readonly body?: { readonly kind?: string } }
-    return body?.kind === 'EndpointsList'
-      ? {
-          ...response,
-          body: { ...body, items: [{ metadata: { name: 'kubernetes', namespace: 'default' }, subsets: [null] }] },
-        }
+    return body?.kind === 'ServiceCIDRList'
+      ? { ...response, body: { ...body, items: [{ metadata: { name: 'kubernetes' }, spec: { cidrs: 5 } }] } }
       : response
   })
   faults.add({
     fault: { type: 'status', status: 400 },
     stream: true,
-    pathPrefix: '/api/v1/namespaces/default/endpoints',
+    pathPrefix: '/apis/networking.k8s.io/v1/servicecidrs',
   })
   faults.resetStreams()
   await advance(20_000)
-  const endpointsRow = source.status.objects.find(({ kind }) => kind === 'Endpoints')
-  assert.deepEqual(endpointsRow, { kind: 'Endpoints', name: 'default/kubernetes', detail: 'it cannot be read' })
+  const row = source.status.objects.find(({ kind }) => kind === 'ServiceCIDR')
+  assert.deepEqual(row, { kind: 'ServiceCIDR', name: 'kubernetes', detail: 'it cannot be read' })
   await api.create(endpointSlices, slice as never)
   await advance(100)
   assert.equal(source.status.objects.filter(({ kind }) => kind === 'EndpointSlice').length, 1)

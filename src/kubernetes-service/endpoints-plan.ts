@@ -80,7 +80,7 @@ function planSubsets(
     next = { ...next, ports }
   }
   const found = addressesIn({ subsets: [subset] }).toSorted()
-  if (found.join() !== addresses.toSorted().join()) {
+  if (!equalJson(found, addresses.toSorted())) {
     reasons.push('addresses')
     return subsetsOf(next, addresses)
   }

@@ -1,5 +1,6 @@
 import type { EndpointSlice, Endpoints, Service } from '../kube/resources.ts'
 import { type Address, isLinkLocal, isLoopback, isMulticast, isUnspecified, tryParseAddress } from '../net/address.ts'
+import { equalJson } from '../runtime/equal-json.ts'
 import { memoize } from '../runtime/memo.ts'
 
 /** The namespace and name of the Service, the Endpoints and the first EndpointSlice that this folder manages. */
@@ -40,7 +41,7 @@ export function portTexts(ports: readonly AnyPort[] | undefined): readonly strin
 
 /** Whether the ports are equal in the same order. */
 export function samePorts(found: readonly AnyPort[], wanted: readonly AnyPort[]): boolean {
-  return found.length === wanted.length && portTexts(found).join() === portTexts(wanted).join()
+  return equalJson(portTexts(found), portTexts(wanted))
 }
 
 /**

@@ -33,6 +33,7 @@ test('each kind of damage is named and corrected; annotations and unknown fields
   const damages: readonly [reason: string, current: Endpoints][] = [
     ['skip-mirror-label', { ...right, metadata: { ...right.metadata, labels: {} } }],
     ['addresses', { ...right, subsets: [{ ...subset, addresses: [{ ip: '192.0.2.2' }] }] }],
+    ['addresses', { ...right, subsets: [{ ...subset, addresses: [{ ip: '192.0.2.1,192.0.2.2' }] }] }],
     ['ports', { ...right, subsets: [{ ...subset, ports: endpointPorts(6444) }] }],
     ['ports', { ...right, subsets: [{ ...subset, ports: [{ name: 'https', port: 6443, protocol: 'UDP' }] }] }],
     ['not-ready-addresses', { ...right, subsets: [{ ...subset, notReadyAddresses: [{ ip: '203.0.113.9' }] }] }],

@@ -57,7 +57,7 @@ export const mutants: Readonly<Record<string, TestedMutant>> = {
   'kubernetes-service-endpoints-plan-method': {
     broken: 'planSubsets: compares only the first addresses.',
     file: 'kubernetes-service/endpoints-plan.ts',
-    text: 'found.join() !== addresses.toSorted().join()',
+    text: '!equalJson(found, addresses.toSorted())',
     instead: 'found[0] !== addresses.toSorted()[0]',
     tests: ['kubernetes-service/reconcilers/master-count-plan.test.ts'],
   },
